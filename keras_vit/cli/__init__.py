@@ -1,0 +1,5 @@
+"""The command line `keras-vit`: one short function per verb."""
+
+from .app import main
+
+__all__ = ["main"]

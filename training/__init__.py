@@ -1,0 +1,1 @@
+"""The training script and the recipes: in a wheel this folder is `keras_vit.training`."""
