@@ -1,0 +1,134 @@
+"""`keras-vit evaluate`: how good a model is on a split, every picture of it counted once."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .environment import prepare
+from .failures import DONE, say
+from .output import print_json, progress_on
+from .runs import find_model
+
+# A longer table of classes is cut to the worst of them; --json has all.
+MOST_CLASSES, WORST_CLASSES = 40, 10
+
+
+def evaluate(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="A .keras file or run folder; else the newest run."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Other data: digits, folder:PATH or tfds:NAME.")
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Where tfds keeps its data sets.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="train, validation or test; else the last there is.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Pictures at once.")] = 64,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Draw the confusion matrix to this PNG.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> int:
+    """Evaluate a model on a split."""
+    model_path = find_model(model)
+    prepare()
+    with progress_on(sys.stderr):
+        report = _evaluate(model_path, _open_data(model_path, data, data_dir), split, batch_size)
+    if out:
+        from keras_vit.report import draw_confusion
+
+        draw_confusion(report, out)
+    if json:
+        print_json(report.to_json())
+    else:
+        print(_table(report))
+    return DONE
+
+
+def _evaluate(model_path: Path, source: Any, split_name: str | None, batch_size: int) -> Any:
+    import numpy as np
+
+    from keras_vit import checkpoint, evaluation
+    from keras_vit.data import evaluation_batches
+
+    split = _choose_split(source.splits, split_name)
+    model = checkpoint.load_any(model_path)
+    places = _places_in(model.class_names, source.class_names)
+    say(f"{model_path} on {split.name}, {len(split)} pictures")
+    batches = evaluation_batches(split, model.preprocessing, batch_size)
+    logits, labels = evaluation.collect(model.predict_batch, batches, len(split))
+    labels = np.array(places)[labels]
+    return evaluation.evaluate(logits, labels, model.class_names, split.names)
+
+
+def _open_data(model_path: Path, source: str | None, data_dir: str | None) -> Any:
+    """Open the data named, or those of the model's own run with the same splits."""
+    from keras_vit.data import DataConfig, open_source
+    from keras_vit.recipe import Recipe, make_config
+
+    if source is None:
+        recipe_path = model_path.parent / "recipe.json"
+        if not recipe_path.exists():
+            raise ValueError(f"{model_path}: no recipe.json beside it; name the data with --data")
+        recipe = Recipe.load(recipe_path, [{"data": {"data_dir": data_dir}}] if data_dir else [])
+        opened = open_source(recipe.data, recipe.seed)
+    else:
+        # Nothing is held back of data that the model was not trained on.
+        table = {"source": source, "validation_fraction": 0.0, "test_fraction": 0.0}
+        config = make_config(DataConfig, {**table, "data_dir": data_dir}, "data")
+        opened = open_source(config, seed=0)
+    for note in opened.notes:
+        say(note)
+    return opened
+
+
+def _choose_split(splits: dict[str, Any], name: str | None) -> Any:
+    """Return the split named, else test, else validation, else all there is."""
+    if name is None:
+        name = next(known for known in ("test", "validation", "train") if known in splits)
+    if name not in splits:
+        raise ValueError(f"no split is called {name!r}; there are: {', '.join(splits)}")
+    return splits[name]
+
+
+def _places_in(model_names: Sequence[str], data_names: Sequence[str]) -> list[int]:
+    """Return, for each class of the data, its place among the model's classes.
+
+    Raises:
+        ValueError: if the data has classes that the model does not know.
+    """
+    unknown = sorted(set(data_names) - set(model_names))
+    if unknown:
+        raise ValueError(
+            f"the data has classes the model does not know: {', '.join(unknown)}; "
+            f"it knows: {', '.join(model_names)}"
+        )
+    places = {name: place for place, name in enumerate(model_names)}
+    return [places[name] for name in data_names]
+
+
+def _table(report: Any) -> str:
+    """Return the report as lines for a terminal."""
+    scores = report.to_json()
+    shown = [
+        f"{name.replace('_', ' '):24}{value:.4f}"
+        for name, value in scores.items()
+        if isinstance(value, float)
+    ]
+    rows = report.per_class
+    if len(rows) > MOST_CLASSES:
+        rows = sorted(rows, key=lambda row: row["f1"])[:WORST_CLASSES]
+        shown.append(f"\nthe {WORST_CLASSES} worst of {len(report.per_class)} classes by F1")
+    width = max(5, *(len(row["class"]) for row in rows))
+    lines = [f"{'class':{width}}  precision  recall      F1  support"]
+    lines += [
+        f"{row['class']:{width}}  {row['precision']:9.4f}  {row['recall']:6.4f}  "
+        f"{row['f1']:6.4f}  {row['support']:7}"
+        for row in rows
+    ]
+    return "\n".join([f"{'pictures':24}{report.num_examples}", *shown, "", *lines])

@@ -1,0 +1,169 @@
+"""Say what is wrong with a recipe: one line for each field, by its full name."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+# What each kind of pydantic error expected, in words; `{gt}` and the like come from its context.
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "literal_error": "{expected}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "too_short": "{min_length} values",
+    "too_long": "{max_length} values",
+}
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be used: one line for each thing that is wrong."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like `name`, or None when none is alike."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
+
+
+def describe_errors(
+    error: ValidationError, config_class: type[BaseModel], name: str = ""
+) -> list[str]:
+    """Return one line for each wrong field: its full name, what was expected and received.
+
+    Args:
+        error: what pydantic raised for `config_class`.
+        config_class: the class that was validated; its fields are the names that are known.
+        name: the full name of the table itself, empty for a whole recipe.
+    """
+    prefix = f"{name}." if name else ""
+    known = known_names(config_class, prefix)
+    by_field: dict[str, list[dict[str, Any]]] = {}
+    for problem in error.errors():
+        field = (prefix + ".".join(_field_path(problem["loc"], config_class))).rstrip(".")
+        by_field.setdefault(field, []).append(dict(problem))
+    return [_describe(field, group, known) for field, group in by_field.items()]
+
+
+def wrong_kinds(table: Any, config: Any, name: str = "") -> list[str]:
+    """Return a line for each value that pydantic turned into another kind, or that is not finite.
+
+    A recipe is a file: "5" is not a number there and 1 is not true, though Python's callers may
+    write `TrainConfig(epochs="5")`. A whole number may stand for a real one, and one number for
+    an equal pair.
+
+    Args:
+        table: what was given.
+        config: what pydantic made of it.
+        name: the full name of the field, empty for the whole recipe.
+    """
+    if isinstance(table, float) and not math.isfinite(table):
+        return [f"{name}: expected a finite number, received {_show(table)}"]
+    if isinstance(table, dict) and isinstance(config, BaseModel | dict):
+        values = dict(config)
+        parts = [(f"{name}.{key}".lstrip("."), table[key], values[key]) for key in table]
+    elif isinstance(table, list | tuple) and isinstance(config, list | tuple):
+        parts = [(name, a, b) for a, b in zip(table, config, strict=True)]
+    elif type(config) in KINDS and type(table) is not type(config):
+        if type(table) is int and type(config) is float:
+            return []
+        return [f"{name}: expected {KINDS[type(config)]}, received {_show(table)}"]
+    else:
+        return []
+    return [line for key, given, made in parts for line in wrong_kinds(given, made, key)]
+
+
+def _field_path(location: tuple[int | str, ...], config_class: type[BaseModel]) -> tuple[str, ...]:
+    """Return the part of an error's location that names fields, without a union's branches."""
+    path: list[str] = []
+    for part in location:
+        path.append(str(part))
+        field = config_class.model_fields.get(str(part))
+        if field is None or not _is_table(field.annotation):
+            break
+        config_class = field.annotation
+    return tuple(path)
+
+
+def _describe(name: str, group: list[dict[str, Any]], known: list[str]) -> str:
+    shortest, longest = (f(len(problem["loc"]) for problem in group) for f in (min, max))
+    if longest > shortest:
+        # A union: the branch that took the value as a whole and failed at a part is the one meant.
+        group = [problem for problem in group if len(problem["loc"]) == longest]
+        name = f"{name}.{group[0]['loc'][-1]}"
+    first = group[0]
+    if first["type"] == "extra_forbidden":
+        return f"{name}: unknown; {_suggest(name, known)}"
+    if first["type"] == "missing":
+        return f"{name}: missing"
+    if first["type"] in ("value_error", "assertion_error"):
+        return f"{name}: {first['ctx']['error']}".removeprefix(": ")
+    expected = " or ".join(dict.fromkeys(_expected(problem) for problem in group))
+    line = f"{name}: expected {expected}, received {_show(first['input'])}"
+    choices = [c for p in group if p["type"] == "literal_error" for c in _choices(p)]
+    suggestion = nearest(str(first["input"]), choices)
+    return f"{line}; did you mean {_show(suggestion)}?" if suggestion else line
+
+
+def _expected(problem: dict[str, Any]) -> str:
+    context = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        return ", ".join(_show(choice) for choice in _choices(problem))
+    if problem["type"] in EXPECTED:
+        return EXPECTED[problem["type"]].format(**context)
+    return problem["msg"].removeprefix("Input should be ")
+
+
+def _choices(problem: dict[str, Any]) -> list[str]:
+    """Return the values of a Literal out of the text `'a', 'b' or 'c'`."""
+    return problem["ctx"]["expected"].strip("'").replace("' or '", "', '").split("', '")
+
+
+def known_names(config_class: type[BaseModel], prefix: str = "") -> list[str]:
+    """Return the full name of every table and field of a configuration class."""
+    names = []
+    for key, field in config_class.model_fields.items():
+        names.append(prefix + key)
+        if _is_table(field.annotation):
+            names += known_names(field.annotation, f"{prefix}{key}.")
+    return names
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    """Say which name was meant: the same key in another table, or the one most like it."""
+    table, _, key = name.rpartition(".")
+    same_key = [other for other in known if other.rpartition(".")[2] == key]
+    beside = [other for other in known if other.rpartition(".")[0] == table]
+    suggestion = next(iter(same_key), None) or nearest(name, beside) or nearest(name, known)
+    if suggestion:
+        return f"did you mean {suggestion}?"
+    return f"known are {', '.join(other.rpartition('.')[2] for other in beside) or 'none'}"
+
+
+def _is_table(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
