@@ -1,0 +1,15 @@
+"""Sources of labelled pictures, their splits, and the batches made from them."""
+
+from keras_vit.data.config import DataConfig, DataError
+from keras_vit.data.pipeline import evaluation_batches, training_batches
+from keras_vit.data.sources import Source, Split, open_source
+
+__all__ = [
+    "DataConfig",
+    "DataError",
+    "Source",
+    "Split",
+    "evaluation_batches",
+    "open_source",
+    "training_batches",
+]

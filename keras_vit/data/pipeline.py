@@ -1,0 +1,144 @@
+"""From a split to batches: an index that can start at any step, not a stream.
+
+Training: step -> the numbers of its examples (a shuffle that is computed, not stored) -> read,
+decode, resize -> batch -> augment -> prefetch. Every element is a function of (seed, step) alone,
+so a run that starts at step 1,000,000 gets there at once and with the very same batches.
+"""
+
+import tensorflow as tf
+
+from keras_vit.augment import AugmentConfig, augment_batch, draw_key, random_box
+from keras_vit.data.memory import hold_preprocessed
+from keras_vit.data.sources import Split
+from keras_vit.images import Preprocessing, crop_resize, preprocess
+
+# A finite end would make `fit` stop early after a resume: it counts the steps that it has seen.
+_NO_END = 2**62
+
+
+def training_batches(
+    split: Split,
+    preprocessing: Preprocessing,
+    augment: AugmentConfig,
+    batch_size: int,
+    seed: int,
+    steps_per_epoch: int,
+    start_step: int = 0,
+) -> tf.data.Dataset:
+    """Return endless shuffled, augmented batches, from `start_step` on.
+
+    Args:
+        split: what to train on.
+        preprocessing: how a picture is brought to size (training's random crop replaces it).
+        augment: the random changes.
+        batch_size: of every batch; what does not fill one is left out, another part each epoch.
+        seed: of shuffling and augmentation.
+        steps_per_epoch: at most `len(split) // batch_size`.
+        start_step: counted over all epochs; costs nothing.
+
+    Returns:
+        A data set of `(batch_size, h, w, C)` float32 in [0, 255] and `(batch_size,)` int32.
+    """
+    _check_steps(len(split), batch_size, steps_per_epoch)
+    examples = split.examples
+
+    def choose(step):  # -> (B,) examples, (B,) keys
+        epoch = step // steps_per_epoch
+        first = step % steps_per_epoch * batch_size
+        indices = shuffle_indices(tf.range(first, first + batch_size), len(split), seed, epoch)
+        indices = tf.ensure_shape(indices, (batch_size,))
+        return indices, draw_key(seed, epoch, indices)
+
+    steps = tf.data.Dataset.range(start_step, _NO_END).map(choose)
+    if augment.random_resized_crop is None:
+        batches = _read_batches(steps, examples, preprocessing, batch_size, drop_remainder=True)
+    else:
+
+        def crop(pixels, key):
+            height, width = tf.unstack(tf.shape(pixels)[:2])
+            box = random_box(height, width, augment, key)
+            return crop_resize(pixels, box, preprocessing)
+
+        batches = _decode_each(steps, examples, crop).batch(batch_size, drop_remainder=True)
+    return _finish(
+        batches.map(
+            lambda pixels, labels, keys: (augment_batch(pixels, augment, keys), labels),
+            tf.data.AUTOTUNE,
+        )
+    )
+
+
+def evaluation_batches(
+    split: Split, preprocessing: Preprocessing, batch_size: int
+) -> tf.data.Dataset:
+    """Return every picture of a split once, in order; the last batch may be smaller."""
+    indices = tf.data.Dataset.range(len(split)).batch(batch_size).map(lambda i: (i, i))
+    batches = _read_batches(indices, split.examples, preprocessing, batch_size)
+    return _finish(batches.map(lambda pixels, labels, _: (pixels, labels)))
+
+
+def shuffle_indices(places: tf.Tensor, count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """Return which of `count` examples stand at `places` in the order of this epoch.
+
+    Raw seeds give only 256 orders, alike from epoch to epoch; so they are hashed first.
+    """
+    key = tf.random.stateless_uniform([3], [seed, epoch], None, None, tf.int32)
+    return tf.raw_ops.RandomIndexShuffle(index=places, seed=key, max_index=count - 1, rounds=8)
+
+
+def _check_steps(count: int, batch_size: int, steps_per_epoch: int) -> None:
+    if batch_size < 1 or count < batch_size:
+        raise ValueError(
+            f"batch_size must be from 1 to the number of pictures to train on, {count}; "
+            f"got {batch_size}"
+        )
+    if not 1 <= steps_per_epoch <= count // batch_size:
+        raise ValueError(
+            f"steps_per_epoch must be from 1 to {count // batch_size} ({count} pictures in batches "
+            f"of {batch_size}); got {steps_per_epoch}"
+        )
+
+
+def _read_batches(
+    chosen: tf.data.Dataset,
+    examples,
+    preprocessing: Preprocessing,
+    batch_size: int,
+    drop_remainder: bool = False,
+) -> tf.data.Dataset:
+    """Read examples brought to size, from memory if they fit: (pixels, labels, keys) batches."""
+    held = hold_preprocessed(examples, preprocessing)
+    if held is None:
+        each = _decode_each(chosen, examples, lambda pixels, _: preprocess(pixels, preprocessing))
+        return each.batch(batch_size, drop_remainder=drop_remainder)
+    labels = examples.labels
+    return chosen.map(
+        lambda indices, keys: (
+            tf.cast(tf.gather(held, indices), tf.float32),
+            tf.gather(labels, indices),
+            keys,
+        ),
+        tf.data.AUTOTUNE,
+    )
+
+
+def _decode_each(chosen: tf.data.Dataset, examples, change) -> tf.data.Dataset:
+    """Decode picture by picture in parallel: (change(pixels, key), label, key) of each."""
+    return (
+        chosen.map(lambda indices, keys: (*examples.fetch(indices), keys), tf.data.AUTOTUNE)
+        .unbatch()
+        .map(
+            lambda raw, origin, label, key: (
+                change(examples.decode(raw, origin), key),
+                label,
+                key,
+            ),
+            tf.data.AUTOTUNE,
+        )
+    )
+
+
+def _finish(batches: tf.data.Dataset) -> tf.data.Dataset:
+    options = tf.data.Options()
+    options.deterministic = True
+    return batches.prefetch(tf.data.AUTOTUNE).with_options(options)

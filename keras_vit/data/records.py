@@ -1,0 +1,90 @@
+"""Random access to the records of TFRecord files, by an index of offsets made once."""
+
+import os
+import struct
+from collections.abc import Iterable
+
+import numpy as np
+
+# A record: its length (8 bytes), a checksum (4), the data, a checksum (4).
+_HEADER = struct.Struct("<Q")
+_BEFORE, _AFTER = 12, 4
+
+
+class RecordFiles:
+    """Records of several files, numbered in the order of the files."""
+
+    def __init__(self, paths: list[str], files: np.ndarray, offsets: np.ndarray, sizes: np.ndarray):
+        """Keep for each record its file (a place in `paths`), offset and size in bytes."""
+        self.paths = paths
+        self.files, self.offsets, self.sizes = files, offsets, sizes
+        self._descriptors = {}
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def names(self) -> list[str]:
+        """Name each record by its file and its place there."""
+        shown = [os.path.basename(path) for path in self.paths]
+        return [
+            f"{shown[file]}@{offset}" for file, offset in zip(self.files, self.offsets, strict=True)
+        ]
+
+    def take(self, indices: np.ndarray) -> "RecordFiles":
+        chosen = (values[indices] for values in (self.files, self.offsets, self.sizes))
+        return RecordFiles(self.paths, *chosen)
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        """Return `(B,)` objects: the bytes of each record."""
+        return np.array([self._read_one(i) for i in indices], dtype=object)
+
+    def _read_one(self, index: int) -> bytes:
+        descriptor = self._open(int(self.files[index]))
+        return os.pread(descriptor, int(self.sizes[index]), int(self.offsets[index]))
+
+    def _open(self, file: int) -> int:
+        # pread moves no position, so that all threads may share one descriptor for each file.
+        if file not in self._descriptors:
+            self._descriptors[file] = os.open(self.paths[file], os.O_RDONLY)
+        return self._descriptors[file]
+
+    def __del__(self):
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+
+
+def index_records(parts: Iterable[tuple[str, int, int]]) -> RecordFiles:
+    """Find the records of `(path, skip, take)`, where a `take` of -1 means all that are left."""
+    paths, files, offsets, sizes = [], [], [], []
+    for path, skip, take in parts:
+        starts, lengths = _index_file(path)
+        end = len(starts) if take < 0 else skip + take
+        files.append(np.full(len(starts[skip:end]), len(paths), np.int32))
+        paths.append(path)
+        offsets.append(starts[skip:end])
+        sizes.append(lengths[skip:end])
+    joined = [
+        np.concatenate(values) if values else np.zeros(0, int) for values in (files, offsets, sizes)
+    ]
+    return RecordFiles(paths, *joined)
+
+
+def _index_file(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each record of a file starts and how long it is, reading headers only."""
+    offsets, sizes = [], []
+    with open(path, "rb") as file:
+        end = os.fstat(file.fileno()).st_size
+        position = 0
+        while position < end:
+            header = os.pread(file.fileno(), _HEADER.size, position)
+            size = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else end
+            if position + _BEFORE + size + _AFTER > end:
+                raise ValueError(
+                    f"{path}: the record at byte {position} needs {_BEFORE + size + _AFTER} bytes, "
+                    f"but the file has {end - position} left: it is cut off or no TFRecord file"
+                )
+            offsets.append(position + _BEFORE)
+            sizes.append(size)
+            position += _BEFORE + size + _AFTER
+    return np.array(offsets, np.int64), np.array(sizes, np.int64)

@@ -1,0 +1,149 @@
+"""Opens a TensorFlow Datasets builder and reads its record files by number."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_vit.data.config import DataConfig, DataError
+from keras_vit.data.examples import ArrayExamples, RecordExamples
+from keras_vit.data.memory import MAX_HELD_BYTES, decode_all
+from keras_vit.data.records import index_records
+from keras_vit.data.sources import SPLIT_NAMES, Source, Split
+
+SPLIT_SPELLINGS = {"train": ("train",), "validation": ("validation", "val"), "test": ("test",)}
+
+
+def open_tfds(place: str, config: DataConfig) -> Source:
+    """Open `NAME[:CONFIG]`, downloading it if tfds has not prepared it in `data_dir` yet.
+
+    Raises:
+        DataError: an unknown data set, split or key; the message lists those there are.
+    """
+    builder = _prepare(place, config.data_dir)
+    image_key, label_key = _choose_keys(builder, config)
+    instructions, notes = _choose_splits(builder, config)
+    image, label = builder.info.features[image_key], builder.info.features[label_key]
+    splits = {}
+    for name, instruction in instructions.items():
+        examples = _read(builder, instruction, image_key, label_key)
+        if None not in image.shape and len(examples) * np.prod(image.shape) <= MAX_HELD_BYTES:
+            pixels = decode_all(examples, image.shape)
+            examples = ArrayExamples(pixels, examples.labels)
+        splits[name] = Split(name, _number_names(instruction, examples.labels), examples)
+    class_names = tuple(label.int2str(i) for i in range(label.num_classes))
+    return Source(class_names, splits, image.shape[-1], notes)
+
+
+def _prepare(place: str, data_dir: str | None):
+    import tensorflow_datasets as tfds
+
+    name = place.replace(":", "/", 1)
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+        builder.download_and_prepare()  # does nothing when it is there
+    except Exception as error:  # whatever a builder of anybody's raises
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        where = data_dir or "tfds' own folder"
+        raise DataError(
+            f"tfds:{place}: cannot be opened or prepared in {where}: {reason}"
+        ) from error
+    return builder
+
+
+def _choose_keys(builder, config: DataConfig) -> tuple[str, str]:
+    import tensorflow_datasets as tfds
+
+    features = builder.info.features
+    supervised = builder.info.supervised_keys or ("image", "label")
+    keys = (config.image_key or supervised[0], config.label_key or supervised[1])
+    kinds = (tfds.features.Image, tfds.features.ClassLabel)
+    for field, key, kind in zip(("image_key", "label_key"), keys, kinds, strict=True):
+        if key not in features or not isinstance(features[key], kind):
+            found = type(features[key]).__name__ if key in features else "missing"
+            listed = ", ".join(f"{name} ({type(features[name]).__name__})" for name in features)
+            raise DataError(
+                f"tfds:{builder.name}: data.{field} = {key!r} must name a feature of type "
+                f"{kind.__name__}, but it is {found}; there are: {listed}"
+            )
+    return keys
+
+
+def _choose_splits(builder, config: DataConfig) -> tuple[dict[str, str], list[str]]:
+    """Return the tfds instruction for each split, and what to say about empty ones."""
+    counts = {name: split.num_examples for name, split in builder.info.splits.items()}
+    listed = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    chosen, notes = {}, []
+    for name in SPLIT_NAMES:
+        asked = getattr(config, name)
+        own = [spelling for spelling in SPLIT_SPELLINGS[name] if spelling in counts]
+        instruction = asked or (own[0] if own else None)
+        if instruction is None and name != "train":
+            continue
+        try:
+            count = builder.info.splits[instruction or "train"].num_examples
+        except (KeyError, ValueError) as error:
+            raise DataError(
+                f"tfds:{builder.name}: data.{name} = {instruction or 'train'!r} is no split or "
+                f"slice of one; there are: {listed}"
+            ) from error
+        if count:
+            chosen[name] = instruction or "train"
+        elif asked or name == "train":
+            raise DataError(
+                f"tfds:{builder.name}: the split {instruction!r} for {name} is empty; "
+                f"there are: {listed}"
+            )
+        else:
+            notes.append(f"the split {instruction!r} of tfds:{builder.name} is empty, left out")
+    return chosen, notes
+
+
+def _read(builder, instruction: str, image_key: str, label_key: str) -> RecordExamples:
+    file_format = builder.info.file_format.value
+    if file_format == "tfrecord":
+        parts = builder.info.splits[instruction].file_instructions
+        records = index_records((part.filename, part.skip, part.take) for part in parts)
+    elif file_format == "array_record":
+        records = _ArrayRecords(builder.as_data_source(instruction).data_source)
+    else:
+        raise DataError(
+            f"tfds:{builder.name}: is prepared as {file_format}; expected tfrecord or array_record"
+        )
+    features = {
+        image_key: tf.io.FixedLenFeature((), tf.string),
+        label_key: tf.io.FixedLenFeature((), tf.int64),
+    }
+
+    def parse(serialized: tf.Tensor):
+        parsed = tf.io.parse_example(serialized, features)
+        return parsed[image_key], tf.cast(parsed[label_key], tf.int32)
+
+    return RecordExamples(records, parse)
+
+
+def _number_names(instruction: str, labels: np.ndarray) -> Sequence[str]:
+    """Name each example by its class and its place there, so that a split takes equal shares."""
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    place = np.empty(len(labels), np.int64)
+    place[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return [f"{instruction}/{label}/{i}" for label, i in zip(labels, place, strict=True)]
+
+
+class _ArrayRecords:
+    """Records of array_record files, which have an index of their own."""
+
+    def __init__(self, source, chosen: np.ndarray | None = None):
+        self._source = source
+        self._chosen = np.arange(len(source)) if chosen is None else chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def take(self, indices: np.ndarray) -> "_ArrayRecords":
+        return _ArrayRecords(self._source, self._chosen[indices])
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        records = self._source.__getitems__([int(i) for i in self._chosen[indices]])
+        return np.array(records, dtype=object)
