@@ -80,11 +80,11 @@ def draw_key(seed, epoch, index) -> tf.Tensor:
     return _mix(key ^ tf.cast(index, tf.uint64))
 
 
-def _uniform(key: tf.Tensor, counter: int, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
-    """Return float32 in [low, high), one for each key."""
-    bits = _mix(key + _uint64((_GOLDEN * (counter + 1)) % 2**64))
-    top = tf.cast(tf.bitwise.right_shift(bits, _uint64(40)), tf.int32)  # 24 bits, exact in float32
-    return low + tf.cast(top, tf.float32) * (2.0**-24 * (high - low))
+def _uniform(key: tf.Tensor, counter, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
+    """Return float32 in [low, high), one for each key (and each counter, if there are many)."""
+    offset = (_uint64(counter) + _uint64(1)) * _uint64(_GOLDEN)
+    top = tf.bitwise.right_shift(_mix(key + offset), _uint64(40))  # 24 bits, exact in float32
+    return low + tf.cast(tf.cast(top, tf.int32), tf.float32) * (2.0**-24 * (high - low))
 
 
 def random_box(height, width, config: AugmentConfig, key: tf.Tensor) -> tf.Tensor:
@@ -100,9 +100,8 @@ def random_box(height, width, config: AugmentConfig, key: tf.Tensor) -> tf.Tenso
         `(4,)` int32, (top, left, height, width): the first of ten tries that fits into the
         picture, or else the largest central crop whose aspect ratio is allowed.
     """
-    counters = range(_BOX, _BOX + _NUM_BOX_TRIES)
-    tries = [[_uniform(key, counter + 64 * which) for counter in counters] for which in range(4)]
-    area, aspect, top, left = tf.unstack(tf.stack(tries))  # (10,) each
+    counters = _BOX + np.arange(4 * _NUM_BOX_TRIES).reshape(4, _NUM_BOX_TRIES)
+    area, aspect, top, left = tf.unstack(_uniform(key, counters))  # (10,) each
     height_float, width_float = tf.cast(height, tf.float32), tf.cast(width, tf.float32)
     low, high = config.random_resized_crop
     area = (low + area * (high - low)) * height_float * width_float
