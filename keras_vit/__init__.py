@@ -9,6 +9,7 @@ from importlib import import_module
 from keras_vit.attention import AttentionPooling, TransformerBlock
 from keras_vit.layers import PatchEncoder, Patches
 from keras_vit.model import VARIANTS, ViTConfig, build_vit
+from keras_vit.optim import ClassificationLoss, WarmupSchedule
 
 __version__ = "0.1.0"
 
@@ -24,10 +25,12 @@ _LAZY = {  # public name: its room
 __all__ = [
     "VARIANTS",
     "AttentionPooling",
+    "ClassificationLoss",
     "PatchEncoder",
     "Patches",
     "TransformerBlock",
     "ViTConfig",
+    "WarmupSchedule",
     "build_vit",
     *_LAZY,
 ]

@@ -78,3 +78,19 @@ def _has_avx512():
             return "avx512f" in file.read()
     except OSError:
         return False
+
+
+def check_steps(config, steps_per_epoch):
+    """The steps in one execution, which must divide the steps of an epoch.
+
+    An endless data set would otherwise be read past the epoch's end.
+
+    Raises:
+        ValueError: They do not divide.
+    """
+    if steps_per_epoch % config.steps_per_execution:
+        raise ValueError(
+            f"strategy.steps_per_execution {config.steps_per_execution} does not divide the "
+            f"{steps_per_epoch} steps of an epoch"
+        )
+    return config.steps_per_execution
