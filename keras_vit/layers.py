@@ -8,6 +8,7 @@ References:
 """
 
 import math
+import numbers
 
 import keras
 import numpy as np
@@ -41,8 +42,8 @@ def check_whole(name, value, least=1):
 
 
 def check_rate(name, value):
-    if not 0.0 <= value < 1.0:
-        raise ValueError(f"{name} must be in [0, 1); got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
+        raise ValueError(f"{name} must be a number in [0, 1); got {value!r}")
 
 
 def pair(name, value):
@@ -91,7 +92,8 @@ class PixelNormalization(keras.layers.Layer):
         pixels: `(B, H, W, C)`, any number type, in [0, 255].
 
     Raises:
-        ValueError: `mean` and `std` differ in length, or `std` holds a number <= 0.
+        ValueError: `mean` and `std` differ in length, `std` holds a number <= 0, or pixels with
+            another number of channels come.
     """
 
     def __init__(self, mean, std, preprocessing=None, **kwargs):
@@ -100,17 +102,12 @@ class PixelNormalization(keras.layers.Layer):
         self.mean = tuple(float(value) for value in mean)
         self.std = tuple(float(value) for value in std)
         self.preprocessing = dict(preprocessing or {})
-        if len(self.mean) != len(self.std):
-            raise ValueError(f"mean and std must be of equal length; got {mean!r} and {std!r}")
-        if min(self.std) <= 0:
+        if len(self.mean) != len(self.std) or not self.mean:
+            raise ValueError(f"mean and std need a number per channel; got {mean!r} and {std!r}")
+        if not all(value > 0 for value in self.std):
             raise ValueError(f"std must be > 0 for every channel; got {std!r}")
-
-    def build(self, input_shape):
-        if input_shape[-1] != len(self.mean):
-            raise ValueError(
-                f"mean has {len(self.mean)} channels, but the pixels have {input_shape[-1]}"
-            )
-        super().build(input_shape)
+        # checked at every call: a built model alone lets one channel pass for three
+        self.input_spec = keras.layers.InputSpec(axes={-1: len(self.mean)})
 
     def call(self, pixels):
         scale = 1.0 / (255.0 * np.asarray(self.std))
@@ -218,6 +215,8 @@ class PatchEncoder(keras.layers.Layer):
         self.grid_size = None if grid_size is None else pair("grid_size", grid_size)
 
     def build(self, input_shape):
+        if len(input_shape) != 3 or None in input_shape[1:]:
+            raise ValueError(f"PatchEncoder needs (B, N, P * P * C), N known; got {input_shape}")
         num_patches = input_shape[1]
         self._check_grid(num_patches)
         self.projection = keras.layers.Dense(
