@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from keras_vit.augment import AugmentConfig
 from keras_vit.data import DataConfig
-from keras_vit.images import Preprocessing
 from keras_vit.model import ViTConfig
 from keras_vit.optim import OptimConfig
 from keras_vit.recipe_errors import RecipeError, describe_errors, nearest, wrong_kinds
@@ -58,7 +57,7 @@ class Recipe(BaseModel):
     # What the recipe is called, and its run folder when none is given; not a setting.
     name: str = "unnamed"
     # The same seed on the same machine gives the same weights.
-    seed: int = Field(default=0, ge=0, lt=2**31)
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
     model: ViTConfig
     data: DataConfig = DataConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -67,9 +66,7 @@ class Recipe(BaseModel):
     strategy: StrategyConfig = StrategyConfig()
 
     @classmethod
-    def load(
-        cls, source: str | Path, overrides: Iterable[str | Mapping[str, Any]] = ()
-    ) -> Recipe:
+    def load(cls, source: str | Path, overrides: Iterable[str | Mapping[str, Any]] = ()) -> Recipe:
         """Read a recipe by the name of a shipped one, or from a `.toml` or `.json` file.
 
         Args:
@@ -137,18 +134,6 @@ class Recipe(BaseModel):
             model["num_channels"] = num_channels
         return type(self).from_dict(table)
 
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """How a picture is brought to what the model takes; of a resolved recipe."""
-        data, model = self.data, self.model
-        return Preprocessing(
-            image_size=model.image_size,
-            num_channels=model.num_channels,
-            resize=data.resize,
-            crop_fraction=data.crop_fraction,
-            interpolation=data.interpolation,
-        )
-
     def differences(self, other: Recipe) -> list[str]:
         """Return a line for each setting that differs, `table.key: mine, not theirs`, sorted."""
         mine, theirs = _flatten(self.to_dict()), _flatten(other.to_dict())
@@ -181,9 +166,11 @@ def make_config(config_class: type[BaseModel], table: Mapping[str, Any], name: s
 
 def shipped_recipes() -> dict[str, Path]:
     """Return the files of the recipes that come with the package, by name."""
-    folder = importlib.resources.files("keras_vit.training") / "recipes"
-    files = (Path(str(file)) for file in folder.iterdir())
-    return {file.stem: file for file in sorted(files) if file.suffix == ".toml"}
+    try:
+        training = Path(str(importlib.resources.files("keras_vit.training")))
+    except ModuleNotFoundError:  # a checkout that is not installed
+        training = Path(__file__).parents[1] / "training"
+    return {file.stem: file for file in sorted((training / "recipes").glob("*.toml"))}
 
 
 def find_recipe(source: str | Path) -> Path:
@@ -201,8 +188,8 @@ def find_recipe(source: str | Path) -> Path:
     suggestion = nearest(str(source), shipped)
     raise RecipeError(
         f"no recipe is called {str(source)!r}"
-        + (f"; did you mean {suggestion!r}?" if suggestion else "")
-        + f" There are: {', '.join(shipped)}; a file of your own ends in .toml"
+        + (f"; did you mean {suggestion!r}" if suggestion else "")
+        + f"? There are {', '.join(shipped)}, and files of your own that end in .toml"
     )
 
 
@@ -227,7 +214,7 @@ def read_table(path: Path) -> dict[str, Any]:
         reason = str(error).replace("(at end of document)", place)
         raise RecipeError(f"{path}: not TOML: {reason}") from None
     if not isinstance(table, dict):
-        raise RecipeError(f"{path}: expected tables such as {{\"model\": ...}}, received {text[:40]}")
+        raise RecipeError(f'{path}: expected tables such as {{"model": ...}}, received {text[:40]}')
     return table
 
 
@@ -281,8 +268,11 @@ def _variant_sizes(variant: Any) -> dict[str, Any]:
     image_size = int(patch_size) if patch_size.isdecimal() else 224
     try:
         config = ViTConfig.from_variant(str(variant), image_size=image_size)
+    except pydantic.ValidationError as error:
+        problems = describe_errors(error, ViTConfig)
+        raise RecipeError(f"model.variant {variant!r}: {problems[0]}") from None
     except ValueError as error:
-        raise RecipeError(f"model.variant: {str(error).splitlines()[0]}") from None
+        raise RecipeError(f"model.variant: {error}") from None
     return config.model_dump(include=FROM_VARIANT)
 
 

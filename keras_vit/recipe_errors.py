@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,7 +26,6 @@ EXPECTED = {
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
-    "literal_error": "{expected}",
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
@@ -62,7 +61,8 @@ def describe_errors(
     for problem in error.errors():
         field = (prefix + ".".join(_field_path(problem["loc"], config_class))).rstrip(".")
         by_field.setdefault(field, []).append(dict(problem))
-    return [_describe(field, group, known) for field, group in by_field.items()]
+    parts = [part for field, group in by_field.items() for part in _split_union(field, group)]
+    return [_describe(field, group, known) for field, group in parts]
 
 
 def wrong_kinds(table: Any, config: Any, name: str = "") -> list[str]:
@@ -83,7 +83,7 @@ def wrong_kinds(table: Any, config: Any, name: str = "") -> list[str]:
         values = dict(config)
         parts = [(f"{name}.{key}".lstrip("."), table[key], values[key]) for key in table]
     elif isinstance(table, list | tuple) and isinstance(config, list | tuple):
-        parts = [(name, a, b) for a, b in zip(table, config, strict=True)]
+        parts = [(name, a, b) for a, b in zip(table, config, strict=False)]
     elif type(config) in KINDS and type(table) is not type(config):
         if type(table) is int and type(config) is float:
             return []
@@ -105,17 +105,25 @@ def _field_path(location: tuple[int | str, ...], config_class: type[BaseModel]) 
     return tuple(path)
 
 
+def _split_union(name: str, group: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the errors that matter of all that the branches of a union gave, by field.
+
+    A branch that took the value as a whole and failed at a part of it is the one that was meant.
+    """
+    deepest = max(len(problem["loc"]) for problem in group)
+    if all(len(problem["loc"]) == deepest for problem in group):
+        return [(name, group)]
+    meant = [problem for problem in group if len(problem["loc"]) == deepest]
+    return [(f"{name}.{problem['loc'][-1]}", [problem]) for problem in meant]
+
+
 def _describe(name: str, group: list[dict[str, Any]], known: list[str]) -> str:
-    shortest, longest = (f(len(problem["loc"]) for problem in group) for f in (min, max))
-    if longest > shortest:
-        # A union: the branch that took the value as a whole and failed at a part is the one meant.
-        group = [problem for problem in group if len(problem["loc"]) == longest]
-        name = f"{name}.{group[0]['loc'][-1]}"
     first = group[0]
     if first["type"] == "extra_forbidden":
         return f"{name}: unknown; {_suggest(name, known)}"
     if first["type"] == "missing":
-        return f"{name}: missing"
+        short = isinstance(first["loc"][-1], int)
+        return f"{name}: missing" + (f" a value in {_show(first['input'])}" if short else "")
     if first["type"] in ("value_error", "assertion_error"):
         return f"{name}: {first['ctx']['error']}".removeprefix(": ")
     expected = " or ".join(dict.fromkeys(_expected(problem) for problem in group))
@@ -126,12 +134,13 @@ def _describe(name: str, group: list[dict[str, Any]], known: list[str]) -> str:
 
 
 def _expected(problem: dict[str, Any]) -> str:
-    context = problem.get("ctx", {})
     if problem["type"] == "literal_error":
-        return ", ".join(_show(choice) for choice in _choices(problem))
-    if problem["type"] in EXPECTED:
-        return EXPECTED[problem["type"]].format(**context)
-    return problem["msg"].removeprefix("Input should be ")
+        return " or ".join(_show(choice) for choice in _choices(problem))
+    if problem["type"] not in EXPECTED:
+        return problem["msg"].removeprefix("Input should be ")
+    bounds = problem.get("ctx", {}).items()
+    whole = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in bounds}
+    return EXPECTED[problem["type"]].format(**whole)
 
 
 def _choices(problem: dict[str, Any]) -> list[str]:
@@ -144,17 +153,19 @@ def known_names(config_class: type[BaseModel], prefix: str = "") -> list[str]:
     names = []
     for key, field in config_class.model_fields.items():
         names.append(prefix + key)
-        if _is_table(field.annotation):
-            names += known_names(field.annotation, f"{prefix}{key}.")
+        # A table, or one that stands in a union with other kinds of values.
+        for annotation in (field.annotation, *get_args(field.annotation)):
+            if _is_table(annotation):
+                names += known_names(annotation, f"{prefix}{key}.")
     return names
 
 
 def _suggest(name: str, known: list[str]) -> str:
     """Say which name was meant: the same key in another table, or the one most like it."""
     table, _, key = name.rpartition(".")
-    same_key = [other for other in known if other.rpartition(".")[2] == key]
+    by_key = {other.rpartition(".")[2]: other for other in reversed(known)}
     beside = [other for other in known if other.rpartition(".")[0] == table]
-    suggestion = next(iter(same_key), None) or nearest(name, beside) or nearest(name, known)
+    suggestion = by_key.get(key) or nearest(name, beside) or by_key.get(nearest(key, by_key))
     if suggestion:
         return f"did you mean {suggestion}?"
     return f"known are {', '.join(other.rpartition('.')[2] for other in beside) or 'none'}"

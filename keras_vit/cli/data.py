@@ -11,7 +11,7 @@ from .failures import DONE, say
 
 def show(
     recipe: Annotated[
-        str, typer.Argument(metavar="[RECIPE | FILE.toml]", help="What would be trained.")
+        str, typer.Argument(metavar="RECIPE|FILE.toml", help="What would be trained.")
     ] = "digits",
     out: Annotated[Path, typer.Option("--out", "-o", help="The PNG to write.")] = Path("grid.png"),
     settings: Annotated[
@@ -19,7 +19,8 @@ def show(
         typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a setting; repeatable."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="data.source: digits, folder:PATH or tfds:NAME.")
+        str | None,
+        typer.Option(metavar="SOURCE", help="data.source: digits, folder:PATH or tfds:NAME."),
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="How many pictures.")] = 64,
 ) -> int:
@@ -30,6 +31,7 @@ def show(
     from keras_vit.data import open_source, training_batches
     from keras_vit.recipe import Recipe
     from keras_vit.report import draw_grid
+    from keras_vit.training.train import preprocessing_of
 
     short_forms = {"data": {"source": data}} if data else {}
     resolved = Recipe.load(recipe, [*(settings or []), short_forms])
@@ -39,9 +41,13 @@ def show(
     split = source.splits["train"]
     resolved = resolved.resolve(len(source.class_names), source.num_channels)
     batch_size = min(count, len(split))
-    steps_per_epoch = len(split) // batch_size
     batches = training_batches(
-        split, resolved.preprocessing, resolved.augment, batch_size, resolved.seed, steps_per_epoch
+        split,
+        preprocessing_of(resolved),
+        resolved.augment,
+        batch_size,
+        resolved.seed,
+        steps_per_epoch=len(split) // batch_size,
     )
     pixels, labels = next(batches.as_numpy_iterator())
     draw_grid(pixels, [source.class_names[label] for label in labels], out)

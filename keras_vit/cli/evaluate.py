@@ -10,7 +10,7 @@ import typer
 from .environment import prepare
 from .failures import DONE, say
 from .output import print_json, progress_on
-from .runs import find_model
+from .runs import find_model, run_of
 
 # A longer table of classes is cut to the worst of them; --json has all.
 MOST_CLASSES, WORST_CLASSES = 40, 10
@@ -19,10 +19,11 @@ MOST_CLASSES, WORST_CLASSES = 40, 10
 def evaluate(
     model: Annotated[
         Path | None,
-        typer.Argument(metavar="[MODEL]", help="A .keras file or run folder; else the newest run."),
+        typer.Argument(metavar="MODEL", help="A .keras file or run folder; else the newest run."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Other data: digits, folder:PATH or tfds:NAME.")
+        str | None,
+        typer.Option(metavar="SOURCE", help="Other data: digits, folder:PATH or tfds:NAME."),
     ] = None,
     data_dir: Annotated[str | None, typer.Option(help="Where tfds keeps its data sets.")] = None,
     split: Annotated[
@@ -35,8 +36,8 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
     """Evaluate a model on a split."""
-    model_path = find_model(model)
     prepare()
+    model_path = find_model(model)
     with progress_on(sys.stderr):
         report = _evaluate(model_path, _open_data(model_path, data, data_dir), split, batch_size)
     if out:
@@ -72,9 +73,9 @@ def _open_data(model_path: Path, source: str | None, data_dir: str | None) -> An
     from keras_vit.recipe import Recipe, make_config
 
     if source is None:
-        recipe_path = model_path.parent / "recipe.json"
+        recipe_path = run_of(model_path) / "recipe.json"
         if not recipe_path.exists():
-            raise ValueError(f"{model_path}: no recipe.json beside it; name the data with --data")
+            raise ValueError(f"{recipe_path}: not there; name the data with --data")
         recipe = Recipe.load(recipe_path, [{"data": {"data_dir": data_dir}}] if data_dir else [])
         opened = open_source(recipe.data, recipe.seed)
     else:

@@ -6,7 +6,7 @@ import sys
 import typer
 
 # The contract's exit statuses.
-DONE, SOME_FAILED, USER_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, SOME_FAILED, USER_INPUT, PREEMPTED, INTERRUPTED = 0, 1, 2, 75, 130
 
 OUR_PACKAGES = {"keras_vit", "keras_vit_cli"}
 

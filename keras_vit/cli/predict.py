@@ -12,7 +12,7 @@ import typer
 from .environment import prepare
 from .failures import DONE, SOME_FAILED, say
 from .output import print_json, progress_on
-from .runs import MODEL_ENDINGS, find_model
+from .runs import find_model
 
 
 def predict(
@@ -33,9 +33,9 @@ def predict(
     if json and as_csv:
         raise ValueError("--json and --csv: only one of them")
     first_is_model = not _is_picture(words[0])
-    model_path = find_model(Path(words[0]) if first_is_model else None)
     paths = _named_paths(words[1:] if first_is_model else words)
     prepare()
+    model_path = find_model(Path(words[0]) if first_is_model else None)
     from keras_vit import checkpoint
     from keras_vit.prediction import predict_stream
 
@@ -49,7 +49,7 @@ def predict(
 
 def _is_picture(word: str) -> bool:
     """Return whether the first word cannot be a model, so that the newest run is meant."""
-    return word == "-" or (os.path.isfile(word) and not word.endswith(MODEL_ENDINGS))
+    return word == "-" or (os.path.isfile(word) and not word.endswith(".keras"))
 
 
 def _named_paths(words: list[str]) -> list[str]:

@@ -14,7 +14,9 @@ def recipes() -> int:
         if path.suffix == ".toml":
             first_line = path.read_text(encoding="utf-8").partition("\n")[0]
             print(f"{path.stem:22}{first_line.lstrip('# ')}")
-    print("\nkeras-vit train NAME runs one; keras-vit copy NAME FILE.toml makes it yours to change.")
+    print(
+        "\nkeras-vit train NAME runs one; keras-vit copy NAME FILE.toml makes it yours to change."
+    )
     return 0
 
 
@@ -22,7 +24,7 @@ def copy(
     name: Annotated[str, typer.Argument(help="A recipe, or train: the training script.")],
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
 ) -> int:
-    """Copy a recipe or the training script, to change it; nothing is overwritten."""
+    """Copy a recipe or the training script to change it."""
     shipped = _shipped()
     if name not in shipped:
         close = difflib.get_close_matches(name, shipped, n=1)

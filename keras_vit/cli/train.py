@@ -8,25 +8,27 @@ from typing import Annotated, Any
 import typer
 
 from .environment import prepare
-from .failures import DONE, INTERRUPTED, SOME_FAILED, complain, say
+from .failures import DONE, INTERRUPTED, PREEMPTED, SOME_FAILED, complain, say
 from .output import print_json, progress_on
 from .runs import RUNS
 
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(metavar="[RECIPE | FILE.toml]", help="What to train.")
+        str, typer.Argument(metavar="RECIPE|FILE.toml", help="What to train.")
     ] = "digits",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a setting; repeatable."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="data.source: digits, folder:PATH or tfds:NAME.")
+        str | None,
+        typer.Option(metavar="SOURCE", help="data.source: digits, folder:PATH or tfds:NAME."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="train.epochs")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="train.batch_size")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed")] = None,
+    # As text: the recipe checks these and says what is wrong, as it does for --set.
+    epochs: Annotated[str | None, typer.Option(metavar="N", help="train.epochs")] = None,
+    batch_size: Annotated[str | None, typer.Option(metavar="N", help="train.batch_size")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="seed")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run folder; else runs/RECIPE.")
     ] = None,
@@ -39,10 +41,13 @@ def train(
     prepare()
     from keras_vit.callbacks import NonFiniteLoss
     from keras_vit.recipe import Recipe
+    from keras_vit.resume import Preempted
     from keras_vit.training.train import train as train_recipe
 
-    short_forms = _short_forms(data, epochs, batch_size, seed)
-    resolved = Recipe.load(recipe, [*(settings or []), short_forms])
+    overrides = settings or []
+    given = {"train.epochs": epochs, "train.batch_size": batch_size, "seed": seed}
+    overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
+    resolved = Recipe.load(recipe, [*overrides, {"data": {"source": data}} if data else {}])
     run = out or RUNS / resolved.name
     try:
         with progress_on(sys.stderr if json else sys.stdout):
@@ -50,29 +55,14 @@ def train(
     except NonFiniteLoss as error:
         complain(error)
         return SOME_FAILED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Preempted) as stop:
         say(f"stopped; to go on: {_same_command()}")
-        return INTERRUPTED
+        return PREEMPTED if isinstance(stop, Preempted) else INTERRUPTED
     if json:
         print_json(report)
     else:
         print(_summary(report, run))
     return DONE
-
-
-def _short_forms(
-    data: str | None, epochs: int | None, batch_size: int | None, seed: int | None
-) -> dict[str, Any]:
-    """Return the tables that the short options stand for, without those not given."""
-    fields = {
-        "data": {"source": data},
-        "train": {"epochs": epochs, "batch_size": batch_size},
-    }
-    tables = {
-        table: {key: value for key, value in values.items() if value is not None}
-        for table, values in fields.items()
-    }
-    return tables if seed is None else {**tables, "seed": seed}
 
 
 def _same_command() -> str:
@@ -82,14 +72,14 @@ def _same_command() -> str:
 
 
 def _summary(report: dict[str, Any], run: Path) -> str:
+    """Return what a person wants to read at the end."""
     scores = {
         "top-1": report.get("top1"),
         "top-5": report.get("top5"),
         "mean average precision": report.get("mean_average_precision"),
     }
     shown = ", ".join(f"{name} {100 * x:.2f} %" for name, x in scores.items() if x is not None)
-    return (
-        f"{shown} on {report['num_examples']} pictures, {report['train_seconds']:.0f} s of training\n"
-        f"model:  {run / 'best.keras'}\n"
-        f"report: {run / 'report.html'}"
-    )
+    lines = [f"{report['epochs']} epochs in {report['train_seconds']:.0f} s"]
+    if report["split"]:
+        lines += [f"{shown} on {report['num_examples']} pictures of the {report['split']} split"]
+    return "\n".join([*lines, f"model:  {run / 'best.keras'}", f"report: {run / 'report.html'}"])
