@@ -19,6 +19,8 @@ from keras_vit.layers import (
     PixelNormalization,
     TokenPooling,
     pair,
+    sincos1d,
+    sincos2d,
 )
 
 
@@ -52,10 +54,10 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 class Normalization(BaseModel):
     """Mean and standard deviation of each channel, both in the [0, 1] range of pixels."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mean: tuple[float, ...]
-    std: tuple[float, ...]
+    std: tuple[Annotated[float, Field(gt=0)], ...]
 
 
 class Summary(BaseModel):
@@ -77,7 +79,7 @@ class ViTConfig(BaseModel):
             range, or two fields do not go together; the message names field and value.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # JSON has no NaN
 
     image_size: Size = (224, 224)  # (height, width) in pixels; one number means a square
     patch_size: Size = (16, 16)  # (height, width) in pixels
@@ -94,7 +96,7 @@ class ViTConfig(BaseModel):
     representation_size: Count | None = None  # width of the tanh layer before a pre-training head
     dropout_rate: Rate = 0.0
     attention_dropout_rate: Rate = 0.0
-    drop_path_rate: Rate = 0.0  # of the last block; rises linearly from 0 at the first
+    drop_path_rate: Rate = 0.0  # of the last block; rises linearly from 0 at the first of several
     layer_scale_init_value: float | None = None
     qkv_bias: bool = True
     qk_norm: bool = False
@@ -117,6 +119,7 @@ class ViTConfig(BaseModel):
             raise ValueError(
                 f"hidden_dim {self.hidden_dim} is not divisible by num_heads {self.num_heads}"
             )
+        self._check_positions()
         if self.pooling == "token" and not self.class_token:
             raise ValueError("pooling 'token' needs class_token true; got class_token false")
         for name in ("mean", "std"):
@@ -126,6 +129,12 @@ class ViTConfig(BaseModel):
                     f"but num_channels is {self.num_channels}"
                 )
         return self
+
+    def _check_positions(self):
+        if self.position_embedding == "sincos1d":
+            sincos1d(1, self.hidden_dim)
+        elif self.position_embedding == "sincos2d":
+            sincos2d((1, 1), self.hidden_dim)
 
     def _channel_statistics(self):
         if isinstance(self.normalization, Normalization):
@@ -142,7 +151,7 @@ class ViTConfig(BaseModel):
         Raises:
             ValueError: The name is unknown, or a change is not valid.
         """
-        name, _, patch_size = variant.partition("/")
+        name, _, patch_size = str(variant).partition("/")
         if name not in VARIANTS or not patch_size.isdecimal():
             raise ValueError(
                 f"variant must be one of {', '.join(VARIANTS)} with a patch size, such as 'B/16'; "
@@ -223,6 +232,8 @@ def build_vit(config, class_names=None, preprocessing=None):
         ValueError: The number of class names is not `num_classes`.
     """
     config = ViTConfig.from_variant(config) if isinstance(config, str) else config
+    if class_names is not None and len(class_names) != config.num_classes:
+        raise ValueError(f"{len(class_names)} class_names for num_classes {config.num_classes}")
     pixels = keras.Input((*config.image_size, config.num_channels), name="pixels")
     x = PixelNormalization(
         **config._channel_statistics(), preprocessing=preprocessing, name="pixel_normalization"
@@ -265,12 +276,13 @@ def build_vit(config, class_names=None, preprocessing=None):
 
 def _block(config, index):
     """Block `index`; its drop path rises from 0 to the configured rate (Huang et al. 2016)."""
+    last = config.num_layers - 1
     return TransformerBlock(
         config.num_heads,
         config.mlp_dim,
         config.dropout_rate,
         config.attention_dropout_rate,
-        config.drop_path_rate * index / max(config.num_layers - 1, 1),
+        config.drop_path_rate * (index / last if last else 1.0),
         config.layer_scale_init_value,
         config.qkv_bias,
         config.qk_norm,
