@@ -2,6 +2,7 @@
 
 import os
 import struct
+import weakref
 from collections.abc import Iterable
 
 import numpy as np
@@ -19,6 +20,7 @@ class RecordFiles:
         self.paths = paths
         self.files, self.offsets, self.sizes = files, offsets, sizes
         self._descriptors = {}
+        weakref.finalize(self, _close, self._descriptors)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -49,9 +51,10 @@ class RecordFiles:
             self._descriptors[file] = os.open(self.paths[file], os.O_RDONLY)
         return self._descriptors[file]
 
-    def __del__(self):
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
+
+def _close(descriptors: dict[int, int]) -> None:
+    for descriptor in descriptors.values():
+        os.close(descriptor)
 
 
 def index_records(parts: Iterable[tuple[str, int, int]]) -> RecordFiles:

@@ -102,20 +102,24 @@ def assign_splits(
     for name, fraction in fractions.items():
         sides[(positions >= start) & (positions < start + fraction)] = name
         start += fraction
-    wanted = [name for name, fraction in fractions.items() if fraction > 0]
+    asked = ["train", *(name for name, fraction in fractions.items() if fraction > 0)]
     for label in np.unique(labels):
-        _leave_none_out(sides, positions, np.flatnonzero(labels == label), wanted)
+        members = np.flatnonzero(labels == label)
+        members = members[np.argsort(positions[members], kind="stable")]
+        sides[members] = _leave_none_out(sides[members], asked)
     return sides
 
 
-def _leave_none_out(
-    sides: np.ndarray, positions: np.ndarray, members: np.ndarray, wanted: list[str]
-) -> None:
-    """Give each split its picture of a class, training first, as far as there are enough."""
-    members = members[np.argsort(positions[members], kind="stable")]
-    if not np.any(sides[members] == "train"):
-        sides[members[-1]] = "train"
-    for name in wanted:
-        spare = members[sides[members] == "train"]
-        if not np.any(sides[members] == name) and len(spare) > 1:
-            sides[spare[0]] = name
+def _leave_none_out(sides: np.ndarray, asked: list[str]) -> np.ndarray:
+    """Give each split one picture of a class, in the order of `asked` as far as there are enough.
+
+    `sides` are the class's pictures in the order of their positions; a split without any takes
+    the nearest one of the split that has most.
+    """
+    for name in asked:
+        counts = {side: np.count_nonzero(sides == side) for side in asked}
+        largest = max(asked, key=counts.get)
+        if counts[name] == 0 and counts[largest] > 1:
+            givers = np.flatnonzero(sides == largest)
+            sides[givers[-1] if name == "train" else givers[0]] = name
+    return sides
