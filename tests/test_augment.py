@@ -4,6 +4,7 @@ import hashlib
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,12 +89,18 @@ def test_keys_of_neighbours_are_unlike():
 def test_another_process_gets_the_same_bits():
     code = (
         "import hashlib, numpy as np, tensorflow as tf\n"
-        "from tests.test_augment import EVERYTHING, keys_of, make_pictures\n"
+        "from test_augment import EVERYTHING, keys_of, make_pictures\n"
         "from keras_vit.augment import augment_batch\n"
         "changed = augment_batch(tf.constant(make_pictures()), EVERYTHING, keys_of(6))\n"
         "print(hashlib.sha256(changed.numpy().tobytes()).hexdigest())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     here = augment_batch(tf.constant(make_pictures()), EVERYTHING, keys_of(6)).numpy()
     assert done.stdout.strip() == hashlib.sha256(here.tobytes()).hexdigest()
 

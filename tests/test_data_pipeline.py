@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,13 +136,13 @@ def test_the_seed_decides(digits):
 def test_another_process_gets_the_same_bits(digits):
     code = (
         "from keras_vit.data import DataConfig, open_source\n"
-        "from tests.test_data_pipeline import digest, draw\n"
+        "from test_data_pipeline import digest, draw\n"
         "digits = open_source(DataConfig(), 0).splits['train']\n"
         "print(digest(draw(digits, 3, seed=1)))\n"
     )
-    path = ":".join(sys.path)
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}.split(':')\n{code}"],
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
         check=True,
