@@ -33,8 +33,8 @@ def show(
     from keras_vit.report import draw_grid
     from keras_vit.training.train import preprocessing_of
 
-    short_forms = {"data": {"source": data}} if data else {}
-    resolved = Recipe.load(recipe, [*(settings or []), short_forms])
+    short_form = [] if data is None else [{"data": {"source": data}}]
+    resolved = Recipe.load(recipe, [*(settings or []), *short_form])
     source = open_source(resolved.data, resolved.seed)
     for note in source.notes:
         say(note)

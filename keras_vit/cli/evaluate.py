@@ -37,9 +37,15 @@ def evaluate(
 ) -> int:
     """Evaluate a model on a split."""
     prepare()
+    from keras_vit.checkpoint import load_any
+
     model_path = find_model(model)
     with progress_on(sys.stderr):
-        report = _evaluate(model_path, _open_data(model_path, data, data_dir), split, batch_size)
+        loaded = load_any(model_path)
+        source = _open_data(run_of(model_path), data, data_dir)
+        chosen = _choose_split(source.splits, split)
+        say(f"{model_path} on {chosen.name}, {len(chosen)} pictures")
+        report = _evaluate(loaded, source.class_names, chosen, batch_size)
     if out:
         from keras_vit.report import draw_confusion
 
@@ -51,29 +57,13 @@ def evaluate(
     return DONE
 
 
-def _evaluate(model_path: Path, source: Any, split_name: str | None, batch_size: int) -> Any:
-    import numpy as np
-
-    from keras_vit import checkpoint, evaluation
-    from keras_vit.data import evaluation_batches
-
-    split = _choose_split(source.splits, split_name)
-    model = checkpoint.load_any(model_path)
-    places = _places_in(model.class_names, source.class_names)
-    say(f"{model_path} on {split.name}, {len(split)} pictures")
-    batches = evaluation_batches(split, model.preprocessing, batch_size)
-    logits, labels = evaluation.collect(model.predict_batch, batches, len(split))
-    labels = np.array(places)[labels]
-    return evaluation.evaluate(logits, labels, model.class_names, split.names)
-
-
-def _open_data(model_path: Path, source: str | None, data_dir: str | None) -> Any:
+def _open_data(run: Path, source: str | None, data_dir: str | None) -> Any:
     """Open the data named, or those of the model's own run with the same splits."""
     from keras_vit.data import DataConfig, open_source
     from keras_vit.recipe import Recipe, make_config
 
     if source is None:
-        recipe_path = run_of(model_path) / "recipe.json"
+        recipe_path = run / "recipe.json"
         if not recipe_path.exists():
             raise ValueError(f"{recipe_path}: not there; name the data with --data")
         recipe = Recipe.load(recipe_path, [{"data": {"data_dir": data_dir}}] if data_dir else [])
@@ -86,6 +76,18 @@ def _open_data(model_path: Path, source: str | None, data_dir: str | None) -> An
     for note in opened.notes:
         say(note)
     return opened
+
+
+def _evaluate(model: Any, class_names: Sequence[str], split: Any, batch_size: int) -> Any:
+    import numpy as np
+
+    from keras_vit import evaluation
+    from keras_vit.data import evaluation_batches
+
+    places = np.array(_places_in(model.class_names, class_names))
+    batches = evaluation_batches(split, model.preprocessing, batch_size)
+    logits, labels = evaluation.collect(model.predict_batch, batches, len(split))
+    return evaluation.evaluate(logits, places[labels], model.class_names, split.names)
 
 
 def _choose_split(splits: dict[str, Any], name: str | None) -> Any:

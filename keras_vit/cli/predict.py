@@ -1,9 +1,8 @@
 """`keras-vit predict`: the class of each picture, as a table, CSV or JSON."""
 
-import csv
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from .environment import prepare
 from .failures import DONE, SOME_FAILED, say
-from .output import print_json, progress_on
+from .output import progress_on
 from .runs import find_model
 
 
@@ -35,16 +34,19 @@ def predict(
     first_is_model = not _is_picture(words[0])
     paths = _named_paths(words[1:] if first_is_model else words)
     prepare()
-    model_path = find_model(Path(words[0]) if first_is_model else None)
-    from keras_vit import checkpoint
-    from keras_vit.prediction import predict_stream
+    from keras_vit import checkpoint, prediction
 
+    model_path = find_model(Path(words[0]) if first_is_model else None)
     with progress_on(sys.stderr):
         model = checkpoint.load_any(model_path)
-    answers = predict_stream(model, paths, batch_size=batch_size, top=top)
+    answers = prediction.predict_stream(model, paths, batch_size=batch_size, top=top)
     if json:
-        return _print_document(answers)
-    return _print_csv(answers) if as_csv else _print_table(answers, model.class_names)
+        _, num_errors = prediction.write_json(answers, sys.stdout.buffer)
+    elif as_csv:
+        _, num_errors = prediction.write_csv(answers, sys.stdout.buffer)
+    else:
+        num_errors = _print_table(answers, model.class_names)
+    return SOME_FAILED if num_errors else DONE
 
 
 def _is_picture(word: str) -> bool:
@@ -64,40 +66,15 @@ def _named_paths(words: list[str]) -> list[str]:
     return paths
 
 
-def _print_document(answers: Iterable[Any]) -> int:
-    document = {"predictions": [], "errors": []}
-    for answer in answers:
-        document["errors" if _failed(answer) else "predictions"].append(answer.to_json())
-    print_json(document)
-    return SOME_FAILED if document["errors"] else DONE
-
-
-def _print_csv(answers: Iterable[Any]) -> int:
-    rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerow(["path", "class", "probability"])
-    failures = []
-    for answer in _tell_failures(answers, failures):
-        rows.writerow([answer.path, answer.class_name, f"{answer.probability:.6f}"])
-    return SOME_FAILED if failures else DONE
-
-
 def _print_table(answers: Iterable[Any], class_names: Iterable[str]) -> int:
-    width = max(map(len, class_names))
-    failures = []
-    for answer in _tell_failures(answers, failures):
-        print(f"{answer.probability:7.1%}  {answer.class_name:{width}}  {answer.path}")
-    return SOME_FAILED if failures else DONE
+    """Print a line for each picture as its answer comes; return how many had none."""
+    from keras_vit.prediction import Failure
 
-
-def _tell_failures(answers: Iterable[Any], failures: list[Any]) -> Iterator[Any]:
-    """Yield the predictions; say and keep the failures."""
+    width, num_errors = max(map(len, class_names)), 0
     for answer in answers:
-        if _failed(answer):
+        if isinstance(answer, Failure):
+            num_errors += 1
             say(f"{answer.path}: {answer.reason}")
-            failures.append(answer)
         else:
-            yield answer
-
-
-def _failed(answer: Any) -> bool:
-    return hasattr(answer, "reason")
+            print(f"{answer.probability:7.1%}  {answer.class_name:{width}}  {answer.path}")
+    return num_errors

@@ -47,7 +47,8 @@ def train(
     overrides = settings or []
     given = {"train.epochs": epochs, "train.batch_size": batch_size, "seed": seed}
     overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
-    resolved = Recipe.load(recipe, [*overrides, {"data": {"source": data}} if data else {}])
+    overrides += [] if data is None else [{"data": {"source": data}}]
+    resolved = Recipe.load(recipe, overrides)
     run = out or RUNS / resolved.name
     try:
         with progress_on(sys.stderr if json else sys.stdout):
