@@ -83,7 +83,7 @@ class RunLog(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         seconds = time.perf_counter() - self._begun
         row = {"epoch": epoch + 1, **{name: float(value) for name, value in logs.items()}}
-        row["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+        row["learning_rate"] = float(self.model.optimizer.learning_rate)
         row["train_seconds"] = round(getattr(self, "_trained", seconds), 3)
         row["seconds"] = round(seconds, 3)
         self.rows.append(row)

@@ -170,7 +170,7 @@ class ExactResume(keras.callbacks.Callback):
 
     def _skip(self, calls):
         """Lets `fit` count the steps that this epoch has behind it, without doing them."""
-        metrics = [(v, keras.ops.convert_to_numpy(v)) for v in self.model.metrics_variables]
+        metrics = [(v, v.numpy().copy()) for v in self.model.metrics_variables]
         train_function = self.model.train_function
 
         def already_done(iterator):
@@ -215,7 +215,7 @@ class ExactResume(keras.callbacks.Callback):
     def _save(self):
         """Copies the state now and writes it in the background."""
         self._wait()
-        arrays = [keras.ops.convert_to_numpy(variable).copy() for variable in self._variables()]
+        arrays = [variable.numpy().copy() for variable in self._variables()]
         state = {
             "step": self.step,
             "stopped": bool(self.model.stop_training),

@@ -90,6 +90,7 @@ def run(folder, kill_step=None, precision="float32", optim=None, steps_per_execu
             steps_per_epoch=STEPS,
             validation_data=batches(10**6).take(2),
             callbacks=callbacks,
+            shuffle=False,
             verbose=0,
         )
     finally:

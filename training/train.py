@@ -119,6 +119,7 @@ def fit(recipe, source, placement, folder):
             validation_data=validation
             and evaluation_batches(validation, preprocessing, batch_size),
             callbacks=[*callbacks, resume],
+            shuffle=False,  # the pipeline does, by index
             verbose=0,
         )
     finally:
@@ -192,7 +193,7 @@ def weights_sha256(model):
     """Of `model.weights` in order, as little-endian float32."""
     digest = hashlib.sha256()
     for weight in model.weights:
-        digest.update(keras.ops.convert_to_numpy(weight).astype("<f4").tobytes())
+        digest.update(weight.numpy().astype("<f4").tobytes())
     return digest.hexdigest()
 
 
