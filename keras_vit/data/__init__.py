@@ -2,7 +2,8 @@
 
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.pipeline import evaluation_batches, training_batches
-from keras_vit.data.sources import Source, Split, open_source
+from keras_vit.data.source import Source, Split
+from keras_vit.data.sources import open_source
 
 __all__ = [
     "DataConfig",

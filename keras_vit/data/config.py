@@ -44,6 +44,19 @@ class DataConfig(BaseModel):
         False, description="Train without the pictures that cannot be read, and say how many."
     )
 
+    group: str | int | None = Field(
+        None,
+        description="What must not straddle two splits: a column of a CSV file, as in 'patient', "
+        "or a level of folders below the class folder, from 1.",
+    )
+    fold: int | None = Field(None, ge=1, description="Which fold to validate with, from 1.")
+    num_folds: int | None = Field(None, ge=2, description="Cross-validation: into how many parts.")
+    cache: Literal["auto", "bytes", "decoded", "none"] = Field(
+        "auto",
+        description="What to keep in memory: files' bytes, decoded pictures, nothing; auto keeps "
+        "decoded pictures if they are small enough.",
+    )
+
     @field_validator("source")
     @classmethod
     def _check_source(cls, source: str) -> str:
@@ -52,6 +65,14 @@ class DataConfig(BaseModel):
         if kind not in kinds or kinds[kind] != bool(rest):
             raise ValueError(f"source must be one of {', '.join(SOURCES)}; got {source!r}")
         return source
+
+    @model_validator(mode="after")
+    def _check_fold(self):
+        if (self.fold is None) != (self.num_folds is None):
+            raise ValueError(f"fold {self.fold} and num_folds {self.num_folds} go together only")
+        if self.fold is not None and self.fold > self.num_folds:
+            raise ValueError(f"fold must be from 1 to num_folds, {self.num_folds}; got {self.fold}")
+        return self
 
     @model_validator(mode="after")
     def _check_fractions(self):

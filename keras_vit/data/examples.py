@@ -1,9 +1,10 @@
 """How example i of a split is read inside a graph: from memory, from files, or from record files.
 
 All kinds answer the same calls: `len`, `labels` (`(n,)` int32), `take(indices)` (the same kind, a
-part of it), and, in a graph, `fetch(indices) -> (raw (B,), origin (B,), label (B,))` for a whole
-batch and `decode(raw, origin) -> (H, W, 3)` uint8 for one. What is cheap to do for many at once is
-in `fetch`, what is worth a thread of its own in `decode`.
+part of it), `join(other)`, and, in a graph, `fetch(indices) -> (raw (B,), origin (B,), label (B,))`
+for a whole batch and `decode(raw, origin) -> (H, W, C)` uint8 for one. What is cheap to do for many
+at once is in `fetch`, what is worth a thread of its own in `decode`; `is_decoded` says that `raw`
+is pixels already.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from keras_vit import images
 class ArrayExamples:
     """Pictures of one size, decoded and in memory."""
 
+    is_decoded = True
+
     def __init__(self, pixels: np.ndarray, labels: np.ndarray):
         """Keep `pixels` `(n, H, W, C)` uint8, one or three channels, and `labels` `(n,)`."""
         with tf.device("CPU"):
@@ -29,16 +32,22 @@ class ArrayExamples:
     def take(self, indices: np.ndarray) -> "ArrayExamples":
         return ArrayExamples(self.pixels.numpy()[indices], self.labels[indices])
 
+    def join(self, other: "ArrayExamples") -> "ArrayExamples":
+        pixels = np.concatenate([self.pixels, other.pixels])
+        return ArrayExamples(pixels, np.concatenate([self.labels, other.labels]))
+
     def fetch(self, indices: tf.Tensor):
         labels = tf.gather(self.labels, indices)
         return tf.gather(self.pixels, indices), tf.as_string(indices), labels
 
     def decode(self, raw: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
-        return raw if raw.shape[-1] == 3 else tf.image.grayscale_to_rgb(raw)
+        return raw
 
 
 class FileExamples:
     """Picture files, read one by one."""
+
+    is_decoded = False
 
     def __init__(self, paths: Sequence[bytes], labels: np.ndarray):
         """Keep `paths` as bytes, since a file's name need not be text, and `labels` `(n,)`."""
@@ -52,6 +61,10 @@ class FileExamples:
     def take(self, indices: np.ndarray) -> "FileExamples":
         return FileExamples(self.paths.numpy()[indices], self.labels[indices])
 
+    def join(self, other: "FileExamples") -> "FileExamples":
+        paths = np.concatenate([self.paths, other.paths])
+        return FileExamples(paths, np.concatenate([self.labels, other.labels]))
+
     def fetch(self, indices: tf.Tensor):
         chosen = tf.gather(self.paths, indices)
         return chosen, chosen, tf.gather(self.labels, indices)
@@ -62,6 +75,8 @@ class FileExamples:
 
 class RecordExamples:
     """Encoded pictures inside record files, found by number."""
+
+    is_decoded = False
 
     def __init__(self, records, parse):
         """Read with `records(indices) -> (B,) bytes`; `parse((B,)) -> (encoded, label)` in a graph.
@@ -92,6 +107,9 @@ class RecordExamples:
         part = RecordExamples(self.records.take(indices), self.parse)
         part._labels = None if self._labels is None else self._labels[indices]
         return part
+
+    def join(self, other: "RecordExamples") -> "RecordExamples":
+        return RecordExamples(self.records.join(other.records), self.parse)
 
     def fetch(self, indices: tf.Tensor):
         serialized = tf.numpy_function(self.records.read, [indices], tf.string, stateful=False)

@@ -51,14 +51,14 @@ def _preprocess_all(examples, preprocessing: Preprocessing) -> tf.Tensor | None:
 
 def read_in_order(examples, change: Callable[[tf.Tensor], tf.Tensor], num_at_once: int = 256):
     """Yield (start, batch) of all examples, decoded in parallel and changed."""
-    dataset = (
-        tf.data.Dataset.range(len(examples))
-        .batch(num_at_once)
-        .map(examples.fetch, tf.data.AUTOTUNE)
-        .unbatch()
-        .map(lambda raw, origin, _: change(examples.decode(raw, origin)), tf.data.AUTOTUNE)
-        .batch(num_at_once)
-        .prefetch(2)
-    )
-    for number, batch in enumerate(dataset.as_numpy_iterator()):
+    batches = tf.data.Dataset.range(len(examples)).batch(num_at_once)
+    batches = batches.map(examples.fetch, tf.data.AUTOTUNE)
+    if examples.is_decoded:
+        batches = batches.map(lambda raw, *_: change(raw), tf.data.AUTOTUNE)
+    else:
+        pictures = batches.unbatch().map(
+            lambda raw, origin, _: change(examples.decode(raw, origin)), tf.data.AUTOTUNE
+        )
+        batches = pictures.batch(num_at_once)
+    for number, batch in enumerate(batches.prefetch(2).as_numpy_iterator()):
         yield number * num_at_once, batch

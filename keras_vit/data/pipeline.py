@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_vit.augment import AugmentConfig, augment_batch, draw_key, random_box
 from keras_vit.data.memory import hold_preprocessed
-from keras_vit.data.sources import Split
+from keras_vit.data.source import Split
 from keras_vit.images import Preprocessing, crop_resize, preprocess
 
 # A finite end would make `fit` stop early after a resume: it counts the steps that it has seen.

@@ -37,6 +37,12 @@ class RecordFiles:
         chosen = (values[indices] for values in (self.files, self.offsets, self.sizes))
         return RecordFiles(self.paths, *chosen)
 
+    def join(self, other: "RecordFiles") -> "RecordFiles":
+        files = np.concatenate([self.files, other.files + len(self.paths)])
+        offsets = np.concatenate([self.offsets, other.offsets])
+        sizes = np.concatenate([self.sizes, other.sizes])
+        return RecordFiles(self.paths + other.paths, files, offsets, sizes)
+
     def read(self, indices: np.ndarray) -> np.ndarray:
         """Return `(B,)` objects: the bytes of each record."""
         return np.array([self._read_one(i) for i in indices], dtype=object)

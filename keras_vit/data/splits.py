@@ -12,6 +12,9 @@ exactly 9 at a fraction of 0.2. Names without a number differ from the expected 
 do. And a class of two or more pictures always has one to train on and one in each split asked for
 (from three on, if both are asked for): the picture nearest to the threshold is taken. Only such a
 picture, in so small a class, may go back when others are added.
+
+Where pictures have a group, the group's name takes the place of theirs, so that all of them are on
+one side; shares are then of the groups, and only train is sure to have every class.
 """
 
 import functools
@@ -86,27 +89,45 @@ def _mix(keys: np.ndarray, numbers: np.ndarray, salt: int) -> np.ndarray:
     return bits ^ (bits >> np.uint64(31))
 
 
+def number_in_class(labels: np.ndarray) -> np.ndarray:
+    """Return each example's place among those of its class, `(n,)`.
+
+    Examples without names of their own are named by class and place; so each class gives its
+    exact share to every split.
+    """
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    places = np.empty(len(labels), np.int64)
+    places[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places
+
+
 def assign_splits(
-    positions: np.ndarray, labels: Sequence[int], fractions: dict[str, float]
+    positions: np.ndarray,
+    labels: np.ndarray,
+    fractions: dict[str, float],
+    groups: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Return `(n,)` of "train" or one of the names in `fractions`.
 
     Args:
-        positions: `(n,)` from `split_positions`.
+        positions: `(n,)` from `split_positions`, of the groups if there are any.
         labels: `(n,)` class of each picture.
         fractions: how much of the whole each split but "train" takes, in order from 0 up.
+        groups: `(n,)` names of what must not straddle; only train is sure of every class then.
     """
-    labels = np.asarray(labels)
     sides = np.full(len(positions), "train", dtype=object)
     start = 0.0
     for name, fraction in fractions.items():
         sides[(positions >= start) & (positions < start + fraction)] = name
         start += fraction
-    asked = ["train", *(name for name, fraction in fractions.items() if fraction > 0)]
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         members = members[np.argsort(positions[members], kind="stable")]
-        sides[members] = _leave_none_out(sides[members], asked)
+        if groups is None:
+            sides[members] = _leave_none_out(sides[members], ["train", *fractions])
+        elif not np.any(sides[members] == "train"):
+            sides[np.asarray(groups) == groups[members[-1]]] = "train"
     return sides
 
 

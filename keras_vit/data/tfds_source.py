@@ -1,7 +1,5 @@
 """Opens a TensorFlow Datasets builder and reads its record files by number."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import tensorflow as tf
 
@@ -9,9 +7,8 @@ from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import ArrayExamples, RecordExamples
 from keras_vit.data.memory import MAX_HELD_BYTES, decode_all
 from keras_vit.data.records import index_records
-from keras_vit.data.sources import SPLIT_NAMES, Source, Split
-
-SPLIT_SPELLINGS = {"train": ("train",), "validation": ("validation", "val"), "test": ("test",)}
+from keras_vit.data.source import SPLIT_NAMES, SPLIT_SPELLINGS, Source, Split
+from keras_vit.data.splits import number_in_class
 
 
 def open_tfds(place: str, config: DataConfig) -> Source:
@@ -30,7 +27,9 @@ def open_tfds(place: str, config: DataConfig) -> Source:
         if None not in image.shape and len(examples) * np.prod(image.shape) <= MAX_HELD_BYTES:
             pixels = decode_all(examples, image.shape)
             examples = ArrayExamples(pixels, examples.labels)
-        splits[name] = Split(name, _number_names(instruction, examples.labels), examples)
+        splits[name] = Split(
+            name, _number_names(instruction, examples.labels), examples, cache=config.cache
+        )
     class_names = tuple(label.int2str(i) for i in range(label.num_classes))
     return Source(class_names, splits, image.shape[-1], notes)
 
@@ -122,13 +121,9 @@ def _read(builder, instruction: str, image_key: str, label_key: str) -> RecordEx
     return RecordExamples(records, parse)
 
 
-def _number_names(instruction: str, labels: np.ndarray) -> Sequence[str]:
-    """Name each example by its class and its place there, so that a split takes equal shares."""
-    order = np.argsort(labels, kind="stable")
-    counts = np.bincount(labels)
-    place = np.empty(len(labels), np.int64)
-    place[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return [f"{instruction}/{label}/{i}" for label, i in zip(labels, place, strict=True)]
+def _number_names(instruction: str, labels: np.ndarray) -> list[str]:
+    numbers = zip(labels, number_in_class(labels), strict=True)
+    return [f"{instruction}/{label}/{i}" for label, i in numbers]
 
 
 class _ArrayRecords:

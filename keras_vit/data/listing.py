@@ -1,0 +1,98 @@
+"""Lists the picture files below a folder, and counts what it leaves out."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from keras_vit import images
+
+IMAGE_EXTENSIONS = ("bmp", "gif", "jfif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp")
+ENDINGS = ", ".join(f".{extension}" for extension in IMAGE_EXTENSIONS)
+
+
+@dataclass
+class Listing:
+    """What was found below one split's folder; paths are relative to the source's root.
+
+    Attributes:
+        classes: class name -> its pictures, sorted.
+        strays: pictures beside the class folders.
+        left_out: extension -> number of files that are no pictures by their name.
+    """
+
+    classes: dict[str, list[str]] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+    left_out: Counter = field(default_factory=Counter)
+
+    def without(self, names: dict[str, str]) -> "Listing":
+        """Return this listing without the files that are keys of `names`."""
+        classes = {
+            class_name: [file for file in files if file not in names]
+            for class_name, files in self.classes.items()
+        }
+        return Listing(classes, self.strays, self.left_out)
+
+
+def list_classes(root: str, place: str) -> Listing:
+    """List the class folders in `place`, each with the pictures at any depth below it."""
+    listing = Listing()
+    for name, is_folder in sorted(list_entries(place)):
+        path = os.path.join(place, name)
+        if is_folder:
+            found = _walk(path, listing.left_out, (os.path.realpath(place),))
+            listing.classes[name] = sorted(os.path.relpath(path, root) for path in found)
+        elif _is_picture_name(path):
+            listing.strays.append(os.path.relpath(path, root))
+        else:
+            listing.left_out[_extension(name)] += 1
+    return listing
+
+
+def list_entries(folder: str) -> Iterator[tuple[str, bool]]:
+    """Yield each visible name in a folder and whether it is a folder itself."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not images.is_hidden_name(entry.name):
+                yield entry.name, entry.is_dir()
+
+
+def describe_left_out(left_out: Counter) -> str:
+    """Say how many files were left out, by their extension."""
+    kinds = [
+        f"{count} {'.' + extension if extension else 'without an extension'}"
+        for extension, count in sorted(left_out.items())
+    ]
+    files = "file whose name is" if left_out.total() == 1 else "files whose names are"
+    return f"left out {left_out.total()} {files} not a picture's: {', '.join(kinds)}"
+
+
+def _walk(folder: str, left_out: Counter, above: tuple[str, ...]) -> Iterator[str]:
+    """Yield the pictures at any depth; links are followed, but never round in a circle."""
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    for name, is_folder in list_entries(folder):
+        path = os.path.join(folder, name)
+        if is_folder:
+            yield from _walk(path, left_out, (*above, real))
+        elif _is_picture_name(path):
+            yield path
+        else:
+            left_out[_extension(name)] += 1
+
+
+def _extension(name: str) -> str:
+    return os.path.splitext(name)[1].lower().removeprefix(".")
+
+
+def _is_picture_name(path: str) -> bool:
+    """Go by the extension; a file without one counts if its first bytes are a picture's."""
+    extension = _extension(os.path.basename(path))
+    if extension:
+        return extension in IMAGE_EXTENSIONS
+    try:
+        images.inspect_header(path)
+    except images.ImageError:
+        return False
+    return True
