@@ -14,12 +14,11 @@ import json
 import platform
 import resource
 import statistics
-from pathlib import Path
 
 import keras
 
 import keras_vit
-from keras_vit import checkpoint, evaluation, report, run, strategy
+from keras_vit import charts, checkpoint, confusion, evaluation, report, run, strategy
 from keras_vit.callbacks import Progress, RunLog, SaveBest, StopAtNonFiniteLoss
 from keras_vit.data import evaluation_batches, open_source, training_batches
 from keras_vit.files import write_text
@@ -151,10 +150,11 @@ def finish(recipe, source, placement, folder, model, log):
             logits, labels, best.class_names, split.names, best.multi_label
         )
         document = {**result.to_json(), **document}
-        mistakes = _show_mistakes(split, batches, logits, labels, best.class_names)
+        if not best.multi_label:
+            mistakes = show_mistakes(split, batches, logits, labels, best.class_names)
         if result.confusion is not None:
-            report.draw_confusion(result, folder / "confusion.png")
-    report.draw_curves(_columns(log.rows), folder / "curves.png")
+            confusion.draw_confusion(result, folder / "confusion.png")
+    charts.draw_curves(_columns(log.rows), folder / "curves.png")
     report.write_report(folder, document, log.rows, mistakes)
     write_text(folder / run.REPORT, json.dumps(document, indent=2) + "\n")  # last: it says "done"
     return document
@@ -207,6 +207,13 @@ def versions():
         "tensorflow": tf.__version__,
         "python": platform.python_version(),
     }
+
+
+def show_mistakes(split, batches, logits, labels, class_names):
+    """The surest wrong answers, each with its picture as the model saw it."""
+    mistakes = evaluation.worst_mistakes(logits, labels, class_names, split.names, NUM_MISTAKES)
+    pictures = evaluation.pick_pictures(batches, [mistake.index for mistake in mistakes])
+    return [(mistake, pictures[mistake.index]) for mistake in mistakes]
 
 
 def _describe(source):
