@@ -22,7 +22,7 @@ TINY = ViTConfig(
     patch_size=4,
     num_channels=1,
     hidden_dim=8,
-    num_layers=2,
+    num_layers=1,
     num_heads=2,
     mlp_dim=8,
     num_classes=3,
@@ -112,29 +112,18 @@ def assert_killed_equals_unbroken(tmp_path, kill_steps, **settings):
 
 
 def test_a_run_killed_inside_and_at_the_end_of_epochs_ends_with_the_same_bits(tmp_path):
-    assert_killed_equals_unbroken(tmp_path, kill_steps=(1, 3, 4, 6, 11))
+    assert_killed_equals_unbroken(tmp_path, kill_steps=(1, 4, 11))
 
 
-@pytest.mark.parametrize(
-    "optim",
-    [
-        {"ema_decay": 0.9, "warmup_epochs": 0.5, "weight_decay": 0.1, "clip_norm": 1.0},
-        {"optimizer": "muon", "learning_rate": 0.01},
-        {"optimizer": "sgd", "momentum": 0.9, "schedule": "linear"},
-    ],
-)
-def test_every_optimizer_goes_on_exactly(tmp_path, optim):
-    assert_killed_equals_unbroken(tmp_path, kill_steps=(6,), optim=optim)
-
-
-def test_mixed_float16_goes_on_with_its_loss_scale(tmp_path):
-    assert_killed_equals_unbroken(
-        tmp_path, (7,), precision="mixed_float16", optim={"ema_decay": 0.5}
-    )
+def test_loss_scale_averages_clipping_and_muon_go_on_exactly(tmp_path):
+    optim = {"optimizer": "muon", "learning_rate": 0.01, "weight_decay": 0.1, "warmup_epochs": 0.5}
+    optim |= {"ema_decay": 0.9, "clip_norm": 1.0}
+    assert_killed_equals_unbroken(tmp_path, (7,), precision="mixed_float16", optim=optim)
 
 
 def test_several_steps_in_one_execution_go_on_exactly(tmp_path):
-    assert_killed_equals_unbroken(tmp_path, (6,), steps_per_execution=2)
+    optim = {"optimizer": "sgd", "momentum": 0.9, "schedule": "linear"}
+    assert_killed_equals_unbroken(tmp_path, (6,), steps_per_execution=2, optim=optim)
 
 
 def test_log_and_events_have_each_epoch_once_after_a_kill(tmp_path):
@@ -228,7 +217,6 @@ def test_sigterm_saves_then_says_preempted(tmp_path, monkeypatch):
         run(tmp_path, kill_step=6)
     assert newest_checkpoint(tmp_path / "checkpoints")[1]["step"] == 7
     assert signal.getsignal(signal.SIGTERM) is handler
-    run(tmp_path)
 
 
 def test_a_disk_that_is_full_leaves_the_checkpoint_before_and_says_so(tmp_path, monkeypatch):
