@@ -5,6 +5,8 @@ decode, resize -> batch -> augment -> prefetch. Every element is a function of (
 so a run that starts at step 1,000,000 gets there at once and with the very same batches.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from keras_vit.augment import AugmentConfig, augment_batch, draw_key, random_box
@@ -37,10 +39,10 @@ def training_batches(
         start_step: counted over all epochs; costs nothing.
 
     Returns:
-        A data set of `(batch_size, h, w, C)` float32 in [0, 255] and `(batch_size,)` int32.
+        A data set of `(batch_size, h, w, C)` float32 in [0, 255] and the labels, `(batch_size,)`
+        int32 or `(batch_size, K)` float32.
     """
     _check_steps(len(split), batch_size, steps_per_epoch)
-    examples = split.examples
 
     def choose(step):  # -> (B,) examples, (B,) keys
         epoch = step // steps_per_epoch
@@ -49,32 +51,27 @@ def training_batches(
         indices = tf.ensure_shape(indices, (batch_size,))
         return indices, draw_key(seed, epoch, indices)
 
-    steps = tf.data.Dataset.range(start_step, _NO_END).map(choose)
+    def crop(pixels, key):
+        height, width = tf.unstack(tf.shape(pixels)[:2])
+        return crop_resize(pixels, random_box(height, width, augment, key), preprocessing)
+
+    chosen = _map(tf.data.Dataset.range(start_step, _NO_END), choose)
     if augment.random_resized_crop is None:
-        batches = _read_batches(steps, examples, preprocessing, batch_size, drop_remainder=True)
+        batches = _read_batches(chosen, split, preprocessing, batch_size, drop_remainder=True)
     else:
-
-        def crop(pixels, key):
-            height, width = tf.unstack(tf.shape(pixels)[:2])
-            box = random_box(height, width, augment, key)
-            return crop_resize(pixels, box, preprocessing)
-
-        batches = _decode_each(steps, examples, crop).batch(batch_size, drop_remainder=True)
-    return _finish(
-        batches.map(
-            lambda pixels, labels, keys: (augment_batch(pixels, augment, keys), labels),
-            tf.data.AUTOTUNE,
-        )
-    )
+        pictures = _decode_each(chosen, split, crop)
+        batches = pictures.batch(batch_size, drop_remainder=True)
+    return _finish(batches, lambda pixels, keys: augment_batch(pixels, augment, keys))
 
 
 def evaluation_batches(
     split: Split, preprocessing: Preprocessing, batch_size: int
 ) -> tf.data.Dataset:
     """Return every picture of a split once, in order; the last batch may be smaller."""
-    indices = tf.data.Dataset.range(len(split)).batch(batch_size).map(lambda i: (i, i))
-    batches = _read_batches(indices, split.examples, preprocessing, batch_size)
-    return _finish(batches.map(lambda pixels, labels, _: (pixels, labels)))
+    indices = tf.data.Dataset.range(len(split)).batch(batch_size)
+    chosen = _map(indices, lambda indices: (indices, indices))
+    batches = _read_batches(chosen, split, preprocessing, batch_size, drop_remainder=False)
+    return _finish(batches, lambda pixels, _: pixels)
 
 
 def shuffle_indices(places: tf.Tensor, count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
@@ -101,44 +98,49 @@ def _check_steps(count: int, batch_size: int, steps_per_epoch: int) -> None:
 
 def _read_batches(
     chosen: tf.data.Dataset,
-    examples,
+    split: Split,
     preprocessing: Preprocessing,
     batch_size: int,
-    drop_remainder: bool = False,
+    drop_remainder: bool,
 ) -> tf.data.Dataset:
-    """Read examples brought to size, from memory if they fit: (pixels, labels, keys) batches."""
-    held = hold_preprocessed(examples, preprocessing)
+    """Read pictures brought to size, from memory if they fit: batches of (pixels, label, key)."""
+    held = hold_preprocessed(split.examples, preprocessing)
     if held is None:
-        each = _decode_each(chosen, examples, lambda pixels, _: preprocess(pixels, preprocessing))
-        return each.batch(batch_size, drop_remainder=drop_remainder)
-    labels = examples.labels
-    return chosen.map(
-        lambda indices, keys: (
-            tf.cast(tf.gather(held, indices), tf.float32),
-            tf.gather(labels, indices),
-            keys,
-        ),
-        tf.data.AUTOTUNE,
-    )
+        pictures = _decode_each(chosen, split, lambda pixels, _: preprocess(pixels, preprocessing))
+        return pictures.batch(batch_size, drop_remainder=drop_remainder)
+    labels = tf.constant(split.labels)
+
+    def gather(indices, keys):
+        pixels = tf.cast(tf.gather(held, indices), tf.float32)
+        return pixels, tf.gather(labels, indices), keys
+
+    return _map(chosen, gather)
 
 
-def _decode_each(chosen: tf.data.Dataset, examples, change) -> tf.data.Dataset:
-    """Decode picture by picture in parallel: (change(pixels, key), label, key) of each."""
-    return (
-        chosen.map(lambda indices, keys: (*examples.fetch(indices), keys), tf.data.AUTOTUNE)
-        .unbatch()
-        .map(
-            lambda raw, origin, label, key: (
-                change(examples.decode(raw, origin), key),
-                label,
-                key,
-            ),
-            tf.data.AUTOTUNE,
-        )
-    )
+def _decode_each(
+    chosen: tf.data.Dataset, split: Split, change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+) -> tf.data.Dataset:
+    """Read and decode one by one in parallel: (change(pixels, key), label, key) of each."""
+    examples = split.examples
+    pictures = _map(chosen, lambda indices, keys: (*examples.fetch(indices), keys)).unbatch()
+
+    def decode(raw, origin, label, key):
+        return change(examples.decode(raw, origin), key), label, key
+
+    return _map(pictures, decode)
 
 
-def _finish(batches: tf.data.Dataset) -> tf.data.Dataset:
+def _finish(
+    batches: tf.data.Dataset, change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+) -> tf.data.Dataset:
+    """Change whole batches and read ahead."""
     options = tf.data.Options()
     options.deterministic = True
-    return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
+    changed = _map(batches, lambda pixels, labels, keys: (change(pixels, keys), labels))
+    return changed.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _map(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
+    """Map in parallel and in order; AutoGraph, which nothing here needs, would take seconds."""
+    function = tf.autograph.experimental.do_not_convert(function)
+    return dataset.map(function, tf.data.AUTOTUNE, deterministic=True)
