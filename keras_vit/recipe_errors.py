@@ -161,14 +161,17 @@ def known_names(config_class: type[BaseModel], prefix: str = "") -> list[str]:
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    """Say which name was meant: the same key in another table, or the one most like it."""
+    """Say which name was meant: one of the same table, or of another, with the most alike key."""
     table, _, key = name.rpartition(".")
-    by_key = {other.rpartition(".")[2]: other for other in reversed(known)}
-    beside = [other for other in known if other.rpartition(".")[0] == table]
-    suggestion = by_key.get(key) or nearest(name, beside) or by_key.get(nearest(key, by_key))
-    if suggestion:
-        return f"did you mean {suggestion}?"
-    return f"known are {', '.join(other.rpartition('.')[2] for other in beside) or 'none'}"
+    beside, all_keys = {}, {}
+    for other in known:
+        other_table, _, other_key = other.rpartition(".")
+        all_keys.setdefault(other_key, other)
+        if other_table == table:
+            beside[other_key] = other
+    meant = all_keys.get(key) or beside.get(nearest(key, beside))
+    meant = meant or all_keys.get(nearest(key, all_keys))
+    return f"did you mean {meant}?" if meant else f"known are {', '.join(beside) or 'none'}"
 
 
 def _is_table(annotation: Any) -> bool:

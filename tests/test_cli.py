@@ -483,7 +483,8 @@ def test_evaluate_takes_the_newest_run_and_says_which(keras_vit, digits_run, mon
 def test_evaluate_draws_the_confusion_matrix(keras_vit, digits_run, tmp_path):
     keras_vit("evaluate", digits_run, "-o", tmp_path / "confusion.png")
 
-    assert min(Image.open(tmp_path / "confusion.png").size) > 100
+    with Image.open(tmp_path / "confusion.png") as drawn:
+        assert min(drawn.size) > 100
 
 
 def test_evaluate_matches_classes_by_name_not_by_place(keras_vit, digits_run, tmp_path):
@@ -593,7 +594,7 @@ def test_predict_takes_a_name_that_begins_with_a_dash(keras_vit, digits_run, pic
 
 def test_names_that_a_terminal_cannot_show_never_crash(digits_run, pictures, tmp_path):
     (pictures / "a.png").rename(tmp_path / "été.png")
-    (pictures / "c.png").rename(os.fsencode(tmp_path) + b"/\xff.png")
+    os.rename(pictures / "c.png", os.fsencode(tmp_path) + b"/\xff.png")
 
     result = new_process(
         "-m", "keras_vit_cli", "predict", str(digits_run), "été.png", b"\xff.png",
@@ -606,15 +607,14 @@ def test_names_that_a_terminal_cannot_show_never_crash(digits_run, pictures, tmp
 
 
 def test_a_reader_that_goes_away_is_no_crash(digits_run, pictures):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "keras_vit_cli", "predict", digits_run, pictures / "a.png"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    process.stdout.close()
-    error = process.stderr.read().decode()
+    words = ["-m", "keras_vit_cli", "predict", digits_run, pictures / "a.png"]
+    with subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        error = process.stderr.read().decode()
 
-    assert process.wait() == SOME_FAILED
+    assert process.returncode == SOME_FAILED
     assert "Traceback" not in error and "BrokenPipe" not in error
 
 
@@ -644,5 +644,6 @@ def test_data_show_draws_what_training_will_see(keras_vit, tmp_path):
     status, _, err = keras_vit("data", "show", "digits", "-o", "grid.png", "--count=6")
 
     assert status == DONE
-    assert min(Image.open(tmp_path / "grid.png").size) > 50
+    with Image.open(tmp_path / "grid.png") as drawn:
+        assert min(drawn.size) > 50
     assert "grid.png: 6 of 1257 pictures of digits" in err

@@ -70,6 +70,10 @@ OTHER_VALUES = {
     "data.crop_fraction": '0.875; data.resize="crop"',
     "data.interpolation": '"bicubic"',
     "data.skip_bad": "true",
+    "data.group": '"patient"',
+    "data.fold": "2; data.num_folds=5",
+    "data.num_folds": "4; data.fold=1",
+    "data.cache": '"none"',
     "augment.random_resized_crop": "[0.5, 1.0]",
     "augment.aspect_ratio": "[0.5, 2.0]; augment.random_resized_crop=[0.5, 1.0]",
     "augment.horizontal_flip": "true",
@@ -278,6 +282,7 @@ def test_a_recipe_is_frozen():
             "optim.lerning_rate=1",
             "optim.lerning_rate: unknown; did you mean optim.learning_rate?",
         ),
+        ("strategy.nme=1", "strategy.nme: unknown; did you mean strategy.name?"),
         ("optm.learning_rate=1", "optm: unknown; did you mean optim?"),
         ("epochs=5", "epochs: unknown; did you mean train.epochs?"),
         (
