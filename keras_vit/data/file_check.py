@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_vit import images
 
 _CHUNK = 256
-# 8 bytes a picture; beyond this the oldest are forgotten.
+# 8 bytes a picture; beyond this some are forgotten, and checked again.
 _MAX_REMEMBERED = 8_000_000
 # A change of what counts as readable changes this.
 _RULES = f"1 {tf.__version__}"
