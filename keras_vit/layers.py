@@ -110,10 +110,10 @@ class PixelNormalization(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(axes={-1: len(self.mean)})
 
     def call(self, pixels):
-        scale = 1.0 / (255.0 * np.asarray(self.std))
-        offset = -np.asarray(self.mean) / np.asarray(self.std)
-        pixels = ops.cast(pixels, self.compute_dtype)
-        return pixels * scale.astype("float32") + offset.astype("float32")
+        mean, std = np.asarray(self.mean), np.asarray(self.std)
+        scale = ops.convert_to_tensor(1.0 / (255.0 * std), self.compute_dtype)
+        offset = ops.convert_to_tensor(-mean / std, self.compute_dtype)
+        return ops.cast(pixels, self.compute_dtype) * scale + offset
 
     def get_config(self):
         config = {"mean": self.mean, "std": self.std, "preprocessing": self.preprocessing}
