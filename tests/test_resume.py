@@ -115,14 +115,14 @@ def test_a_run_killed_inside_and_at_the_end_of_epochs_ends_with_the_same_bits(tm
     assert_killed_equals_unbroken(tmp_path, kill_steps=(1, 4, 11))
 
 
-def test_loss_scale_averages_clipping_and_muon_go_on_exactly(tmp_path):
-    optim = {"optimizer": "muon", "learning_rate": 0.01, "weight_decay": 0.1, "warmup_epochs": 0.5}
+def test_loss_scale_averages_clipping_and_decay_go_on_exactly(tmp_path):
+    optim = {"learning_rate": 0.01, "weight_decay": 0.1, "warmup_epochs": 0.5}
     optim |= {"ema_decay": 0.9, "clip_norm": 1.0}
     assert_killed_equals_unbroken(tmp_path, (7,), precision="mixed_float16", optim=optim)
 
 
 def test_several_steps_in_one_execution_go_on_exactly(tmp_path):
-    optim = {"optimizer": "sgd", "momentum": 0.9, "schedule": "linear"}
+    optim = {"optimizer": "muon", "learning_rate": 0.01, "schedule": "linear"}
     assert_killed_equals_unbroken(tmp_path, (6,), steps_per_execution=2, optim=optim)
 
 
