@@ -238,7 +238,7 @@ def test_adding_a_file_moves_no_other(tmp_path):
 def test_one_picture_a_class_leaves_nothing_to_validate_with_and_says_so(tmp_path):
     source = open_folder(make_tree(tmp_path, "tiny").path)
     assert set(source.splits) == {"train"}
-    assert "validation has no picture of a, b: too few to be on every side" in source.notes
+    assert "no validation split: no class of a, b has a picture to spare" in source.notes
 
 
 def test_classes_that_differ_by_case_only_are_pointed_out(tmp_path):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-SOURCES = ("digits", "folder:PATH", "tfds:NAME[:CONFIG]")
+SOURCES = ("digits", "folder:PATH", "csv:FILE", "tfds:NAME[:CONFIG]", "tfrecord:PATTERN")
 
 
 class DataError(ValueError):
@@ -19,7 +19,9 @@ class DataConfig(BaseModel):
     source: str = Field("digits", description=f"One of {', '.join(SOURCES)}.")
     data_dir: str | None = Field(None, description="Where tfds keeps its data sets.")
     train: str | None = Field(
-        None, description="tfds: a split, 'train[:20000]'; folder: a folder, relative to PATH."
+        None,
+        description="tfds: a split, 'train[:20000]'; folder: a folder, relative to PATH; tfrecord: "
+        "a pattern, relative to PATTERN's folder.",
     )
     validation: str | None = Field(
         None, description="As train; by default the source's own, or else a part of train."
@@ -31,8 +33,11 @@ class DataConfig(BaseModel):
     test_fraction: float = Field(
         0.0, ge=0, lt=1, description="The part of train to test with if there is no such split."
     )
-    image_key: str | None = Field(None, description="tfds: the name of the picture's feature.")
-    label_key: str | None = Field(None, description="tfds: the name of the label's feature.")
+    image_key: str | None = Field(None, description="tfds, tfrecord: the picture's feature.")
+    label_key: str | None = Field(None, description="tfds, tfrecord: the label's feature.")
+    class_names: tuple[str, ...] | None = Field(
+        None, description="tfrecord: the classes of labels 0, 1, ... that are numbers."
+    )
     resize: Literal["squash", "crop", "pad"] = Field(
         "squash", description="How a picture of another shape is brought to image_size."
     )

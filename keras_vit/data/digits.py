@@ -5,7 +5,7 @@ import numpy as np
 from keras_vit.data.config import DataConfig
 from keras_vit.data.examples import ArrayExamples
 from keras_vit.data.source import Source, Split
-from keras_vit.data.splits import number_in_class, split_positions
+from keras_vit.data.splits import name_by_number, split_positions
 
 _NUM_TEST, _NUM_VALIDATION = 360, 180
 
@@ -20,7 +20,7 @@ def open_digits(config: DataConfig) -> Source:
     digits = load_digits()
     pixels = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
     labels = digits.target.astype(np.int32)
-    names = [f"{label}/{i}" for label, i in zip(labels, number_in_class(labels), strict=True)]
+    names = name_by_number(labels)
     whole = Split("digits", names, ArrayExamples(pixels, labels), cache=config.cache)
     order = np.lexsort([split_positions(names, seed=0), labels])
     test, rest = _draw_evenly(order, _NUM_TEST)

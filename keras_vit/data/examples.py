@@ -79,48 +79,32 @@ class FileExamples:
 
 
 class RecordExamples:
-    """Encoded pictures inside record files, found by number."""
+    """Encoded pictures inside records of tf.Example, found by number."""
 
     is_decoded = False
 
-    def __init__(self, records, parse):
-        """Read with `records(indices) -> (B,) bytes`; `parse((B,)) -> (encoded, label)` in a graph.
-
-        `records` also has `names` (n,) and `take`.
-        """
+    def __init__(self, records, labels: np.ndarray, image_key: str):
+        """Keep `records` (a `RecordFiles` or what answers the same calls) and `labels` `(n,)`."""
         self.records = records
-        self.parse = parse
-        self._labels = None
+        self.labels = np.asarray(labels)
+        self.image_key = image_key
 
     def __len__(self) -> int:
-        return len(self.records)
-
-    @property
-    def labels(self) -> np.ndarray:
-        if self._labels is None:
-            self._labels = self._read_labels()
-        return self._labels
-
-    def _read_labels(self, num_at_once: int = 1024) -> np.ndarray:
-        parts = [np.zeros(0, np.int64)]
-        for start in range(0, len(self), num_at_once):
-            indices = np.arange(start, min(start + num_at_once, len(self)))
-            parts.append(self.parse(tf.constant(self.records.read(indices)))[1].numpy())
-        return np.concatenate(parts).astype(np.int32)
+        return len(self.labels)
 
     def take(self, indices: np.ndarray) -> "RecordExamples":
-        part = RecordExamples(self.records.take(indices), self.parse)
-        part._labels = None if self._labels is None else self._labels[indices]
-        return part
+        return RecordExamples(self.records.take(indices), self.labels[indices], self.image_key)
 
     def join(self, other: "RecordExamples") -> "RecordExamples":
-        return RecordExamples(self.records.join(other.records), self.parse)
+        labels = np.concatenate([self.labels, other.labels])
+        return RecordExamples(self.records.join(other.records), labels, self.image_key)
 
     def fetch(self, indices: tf.Tensor):
         serialized = tf.numpy_function(self.records.read, [indices], tf.string, stateful=False)
-        serialized.set_shape(indices.shape)
-        encoded, labels = self.parse(serialized)
-        return encoded, tf.strings.join(["record ", tf.as_string(indices)]), labels
+        serialized = tf.ensure_shape(serialized, indices.shape)
+        feature = tf.io.FixedLenFeature((), tf.string)
+        encoded = tf.io.parse_example(serialized, {self.image_key: feature})[self.image_key]
+        return encoded, self.records.origins(indices), tf.gather(self.labels, indices)
 
     def decode(self, raw: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
         return _read_encoded(raw, origin)

@@ -163,8 +163,6 @@ def _make_source(
         names, labels, groups = [], [], []
         for label, class_name in enumerate(class_names):
             files = listing.classes.get(class_name, [])
-            if not files:
-                notes.append(f"{split} has no picture of class {class_name}")
             names += files
             labels += [label] * len(files)
             folder = os.path.join(places[split], class_name)

@@ -25,7 +25,12 @@ def hold_back(source: Source, config: DataConfig, seed: int) -> Source:
         f"({fraction:.3g} of it, seed {seed})"
         for name, fraction in fractions.items()
     ]
-    return _divide(source, train, sides, list(fractions), notes)
+    notes += [
+        f"no {name} split: no class of {', '.join(source.class_names)} has a picture to spare"
+        for name in fractions
+        if name not in sides
+    ]
+    return _divide(source, train, sides, notes)
 
 
 def make_fold(source: Source, config: DataConfig, seed: int) -> Source:
@@ -49,7 +54,7 @@ def make_fold(source: Source, config: DataConfig, seed: int) -> Source:
         f"validation: fold {config.fold} of {config.num_folds}, {count} of {len(train)} pictures "
         f"(seed {seed})"
     )
-    return _divide(source, train, sides, ["validation"], notes)
+    return _divide(source, train, sides, notes)
 
 
 def _strata(labels: np.ndarray) -> np.ndarray:
@@ -57,31 +62,16 @@ def _strata(labels: np.ndarray) -> np.ndarray:
     return labels if labels.ndim == 1 else np.zeros(len(labels), np.int32)
 
 
-def _divide(
-    source: Source, train: Split, sides: np.ndarray, asked: list[str], notes: list[str]
-) -> Source:
-    """Put each training picture on its side, and say which classes a side has none of."""
+def _divide(source: Source, train: Split, sides: np.ndarray, notes: list[str]) -> Source:
+    """Put each training picture on its side."""
     splits = dict(source.splits)
     for name in SPLIT_NAMES:
         if name == "train" or np.any(sides == name):
             splits[name] = train.take(name, np.flatnonzero(sides == name))
     if not len(splits["train"]):
+        held_back = ", ".join(sorted(set(sides)))
         raise DataError(
-            f"all {len(train)} pictures of train are held back for {', '.join(asked)}; expected "
-            "some to be left"
+            f"all {len(train)} pictures are held back ({held_back}); expected some to train on"
         )
-    present = _count_classes(train.labels, source) > 0
-    for name in ("train", *asked):
-        absent = present & (_count_classes(train.labels[sides == name], source) == 0)
-        if np.any(absent):
-            classes = ", ".join(source.class_names[label] for label in np.flatnonzero(absent))
-            notes.append(f"{name} has no picture of {classes}: too few to be on every side")
     ordered = {name: splits[name] for name in SPLIT_NAMES if name in splits}
     return replace(source, splits=ordered, notes=source.notes + notes)
-
-
-def _count_classes(labels: np.ndarray, source: Source) -> np.ndarray:
-    """Return the number of pictures of each class, `(K,)`."""
-    if source.multi_label:
-        return labels.sum(axis=0)
-    return np.bincount(labels, minlength=len(source.class_names))

@@ -1,11 +1,15 @@
 """Random access to the records of TFRecord files, by an index of offsets made once."""
 
+import mmap
 import os
 import struct
 import weakref
 from collections.abc import Iterable
 
 import numpy as np
+import tensorflow as tf
+
+from keras_vit.data.tf_example import Feature, find_features, read_feature
 
 # A record: its length (8 bytes), a checksum (4), the data, a checksum (4).
 _HEADER = struct.Struct("<Q")
@@ -25,19 +29,13 @@ class RecordFiles:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    @property
-    def names(self) -> list[str]:
-        """Name each record by its file and its place there."""
-        shown = [os.path.basename(path) for path in self.paths]
-        return [
-            f"{shown[file]}@{offset}" for file, offset in zip(self.files, self.offsets, strict=True)
-        ]
-
     def take(self, indices: np.ndarray) -> "RecordFiles":
+        """Return the records at `indices`."""
         chosen = (values[indices] for values in (self.files, self.offsets, self.sizes))
         return RecordFiles(self.paths, *chosen)
 
     def join(self, other: "RecordFiles") -> "RecordFiles":
+        """Return these records and then another's."""
         files = np.concatenate([self.files, other.files + len(self.paths)])
         offsets = np.concatenate([self.offsets, other.offsets])
         sizes = np.concatenate([self.sizes, other.sizes])
@@ -46,6 +44,36 @@ class RecordFiles:
     def read(self, indices: np.ndarray) -> np.ndarray:
         """Return `(B,)` objects: the bytes of each record."""
         return np.array([self._read_one(i) for i in indices], dtype=object)
+
+    def origins(self, indices: tf.Tensor) -> tf.Tensor:
+        """Return `(B,)` strings that say where each record lies; works in a graph."""
+        paths = tf.gather(tf.constant(self.paths), tf.gather(self.files, indices))
+        offsets = tf.as_string(tf.gather(self.offsets, indices))
+        return tf.strings.join([paths, ", record at byte ", offsets])
+
+    def find_first_features(self) -> list[Feature]:
+        """Return what the first record holds."""
+        record = self._read_one(0)
+        return list(find_features(record, 0, len(record)))
+
+    def read_values(self, key: str) -> list[int | bytes]:
+        """Return the one value of a feature in every record, without reading the rest.
+
+        Raises:
+            ValueError: names the record that has no such value.
+        """
+        values = []
+        for file, path in enumerate(self.paths):
+            chosen = np.flatnonzero(self.files == file)
+            if not len(chosen):
+                continue
+            with open(path, "rb") as opened, _map_file(opened) as buffer:
+                for offset, size in zip(self.offsets[chosen], self.sizes[chosen], strict=True):
+                    try:
+                        values.append(read_feature(buffer, key, int(offset), int(size)))
+                    except ValueError as error:
+                        raise ValueError(f"{path}, record at byte {offset}: {error}") from error
+        return values
 
     def _read_one(self, index: int) -> bytes:
         descriptor = self._open(int(self.files[index]))
@@ -58,11 +86,6 @@ class RecordFiles:
         return self._descriptors[file]
 
 
-def _close(descriptors: dict[int, int]) -> None:
-    for descriptor in descriptors.values():
-        os.close(descriptor)
-
-
 def index_records(parts: Iterable[tuple[str, int, int]]) -> RecordFiles:
     """Find the records of `(path, skip, take)`, where a `take` of -1 means all that are left."""
     paths, files, offsets, sizes = [], [], [], []
@@ -73,9 +96,8 @@ def index_records(parts: Iterable[tuple[str, int, int]]) -> RecordFiles:
         paths.append(path)
         offsets.append(starts[skip:end])
         sizes.append(lengths[skip:end])
-    joined = [
-        np.concatenate(values) if values else np.zeros(0, int) for values in (files, offsets, sizes)
-    ]
+    empty = [np.zeros(0, np.int64)]
+    joined = [np.concatenate(values or empty) for values in (files, offsets, sizes)]
     return RecordFiles(paths, *joined)
 
 
@@ -97,3 +119,12 @@ def _index_file(path: str) -> tuple[np.ndarray, np.ndarray]:
             sizes.append(size)
             position += _BEFORE + size + _AFTER
     return np.array(offsets, np.int64), np.array(sizes, np.int64)
+
+
+def _map_file(file) -> mmap.mmap:
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _close(descriptors: dict[int, int]) -> None:
+    for descriptor in descriptors.values():
+        os.close(descriptor)

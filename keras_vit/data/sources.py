@@ -1,13 +1,18 @@
 """From the `[data]` table to labelled examples: opens a source and gives it its splits."""
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from keras_vit.data.config import DataConfig
+from keras_vit.data.csv_source import open_csv
 from keras_vit.data.digits import open_digits
 from keras_vit.data.folder import open_folder
 from keras_vit.data.holding_back import hold_back, make_fold
 from keras_vit.data.source import Source
 from keras_vit.data.tfds_source import open_tfds
+from keras_vit.data.tfrecord_source import open_tfrecord
 
 
 def open_source(
@@ -30,8 +35,26 @@ def open_source(
         source = open_digits(config)
     elif kind == "folder":
         source = open_folder(place, config, progress)
+    elif kind == "csv":
+        source = open_csv(place, config, progress)
+    elif kind == "tfrecord":
+        source = open_tfrecord(place, config)
     else:
         source = open_tfds(place, config)
-    if config.num_folds is not None:
-        return make_fold(source, config, seed)
-    return hold_back(source, config, seed)
+    divide = hold_back if config.num_folds is None else make_fold
+    source = divide(source, config, seed)
+    return replace(source, notes=source.notes + _describe_absent_classes(source))
+
+
+def _describe_absent_classes(source: Source) -> list[str]:
+    notes = []
+    for name, split in source.splits.items():
+        labels = split.labels
+        if labels.ndim == 1:
+            counts = np.bincount(labels, minlength=len(source.class_names))
+        else:
+            counts = labels.sum(axis=0)
+        absent = [source.class_names[label] for label in np.flatnonzero(counts == 0)]
+        if absent:
+            notes.append(f"{name} has no picture of class {', '.join(absent)}")
+    return notes

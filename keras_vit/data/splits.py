@@ -89,17 +89,16 @@ def _mix(keys: np.ndarray, numbers: np.ndarray, salt: int) -> np.ndarray:
     return bits ^ (bits >> np.uint64(31))
 
 
-def number_in_class(labels: np.ndarray) -> np.ndarray:
-    """Return each example's place among those of its class, `(n,)`.
+def name_by_number(labels: np.ndarray, prefix: str = "") -> list[str]:
+    """Name examples that have no name by their class and their place among that class, `3/17`.
 
-    Examples without names of their own are named by class and place; so each class gives its
-    exact share to every split.
+    So each class gives its exact share to every split.
     """
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
     places = np.empty(len(labels), np.int64)
     places[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return places
+    return [f"{prefix}{label}/{place}" for label, place in zip(labels, places, strict=True)]
 
 
 def assign_splits(

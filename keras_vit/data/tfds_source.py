@@ -8,7 +8,10 @@ from keras_vit.data.examples import ArrayExamples, RecordExamples
 from keras_vit.data.memory import MAX_HELD_BYTES, decode_all
 from keras_vit.data.records import index_records
 from keras_vit.data.source import SPLIT_NAMES, SPLIT_SPELLINGS, Source, Split
-from keras_vit.data.splits import number_in_class
+from keras_vit.data.splits import name_by_number
+from keras_vit.data.tf_example import read_feature
+
+_CHUNK = 256
 
 
 def open_tfds(place: str, config: DataConfig) -> Source:
@@ -24,12 +27,18 @@ def open_tfds(place: str, config: DataConfig) -> Source:
     splits = {}
     for name, instruction in instructions.items():
         examples = _read(builder, instruction, image_key, label_key)
+        unlabelled = np.count_nonzero(examples.labels < 0)
+        if unlabelled:
+            problem = f"{unlabelled} of the {len(examples)} pictures of {instruction} have no label"
+            if name == "train" or getattr(config, name):
+                raise DataError(f"tfds:{builder.name}: {problem}")
+            notes.append(f"{problem}, so it is left out")
+            continue
         if None not in image.shape and len(examples) * np.prod(image.shape) <= MAX_HELD_BYTES:
             pixels = decode_all(examples, image.shape)
             examples = ArrayExamples(pixels, examples.labels)
-        splits[name] = Split(
-            name, _number_names(instruction, examples.labels), examples, cache=config.cache
-        )
+        names = name_by_number(examples.labels, f"{instruction}/")
+        splits[name] = Split(name, names, examples, cache=config.cache)
     class_names = tuple(label.int2str(i) for i in range(label.num_classes))
     return Source(class_names, splits, image.shape[-1], notes)
 
@@ -104,41 +113,39 @@ def _read(builder, instruction: str, image_key: str, label_key: str) -> RecordEx
         parts = builder.info.splits[instruction].file_instructions
         records = index_records((part.filename, part.skip, part.take) for part in parts)
     elif file_format == "array_record":
-        records = _ArrayRecords(builder.as_data_source(instruction).data_source)
+        records = _ArrayRecords(builder.as_data_source(instruction).data_source, builder.name)
     else:
         raise DataError(
             f"tfds:{builder.name}: is prepared as {file_format}; expected tfrecord or array_record"
         )
-    features = {
-        image_key: tf.io.FixedLenFeature((), tf.string),
-        label_key: tf.io.FixedLenFeature((), tf.int64),
-    }
-
-    def parse(serialized: tf.Tensor):
-        parsed = tf.io.parse_example(serialized, features)
-        return parsed[image_key], tf.cast(parsed[label_key], tf.int32)
-
-    return RecordExamples(records, parse)
-
-
-def _number_names(instruction: str, labels: np.ndarray) -> list[str]:
-    numbers = zip(labels, number_in_class(labels), strict=True)
-    return [f"{instruction}/{label}/{i}" for label, i in numbers]
+    labels = np.array(records.read_values(label_key), np.int32)
+    return RecordExamples(records, labels, image_key)
 
 
 class _ArrayRecords:
     """Records of array_record files, which have an index of their own."""
 
-    def __init__(self, source, chosen: np.ndarray | None = None):
+    def __init__(self, source, name: str, chosen: np.ndarray | None = None):
         self._source = source
+        self._name = name
         self._chosen = np.arange(len(source)) if chosen is None else chosen
 
     def __len__(self) -> int:
         return len(self._chosen)
 
     def take(self, indices: np.ndarray) -> "_ArrayRecords":
-        return _ArrayRecords(self._source, self._chosen[indices])
+        return _ArrayRecords(self._source, self._name, self._chosen[indices])
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         records = self._source.__getitems__([int(i) for i in self._chosen[indices]])
         return np.array(records, dtype=object)
+
+    def origins(self, indices: tf.Tensor) -> tf.Tensor:
+        return tf.strings.join([self._name, ", record ", tf.as_string(indices)])
+
+    def read_values(self, key: str) -> list[int | bytes]:
+        return [
+            read_feature(record, key)
+            for start in range(0, len(self), _CHUNK)
+            for record in self.read(np.arange(start, min(start + _CHUNK, len(self))))
+        ]
