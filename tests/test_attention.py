@@ -33,7 +33,7 @@ EVERYTHING = {
         (
             Attention,
             {
-                "num_heads": 4,
+                "num_heads": 2,
                 "dropout_rate": 0.1,
                 "qkv_bias": False,
                 "qk_norm": True,

@@ -169,7 +169,9 @@ def test_pooling_by_hand():
 @pytest.mark.parametrize("ours, truth", [(gelu, numpy_vit.gelu), (gelu_tanh, numpy_vit.gelu_tanh)])
 def test_activations_equal_numpy(ours, truth):
     x = np.linspace(-6, 6, 241)
-    np.testing.assert_allclose(to_numpy(ours(x.astype("float32"))), truth(x), atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(ours(keras.ops.convert_to_tensor(x, "float32"))), truth(x), atol=1e-6
+    )
 
 
 def test_the_two_activations_differ_by_at_most_half_a_thousandth():
