@@ -22,8 +22,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keras_vit import checkpoint, metrics
-from keras_vit.images import ImageError, Preprocessing, is_hidden_name, preprocess, read_image
-from keras_vit.unreadable import display_name
+from keras_vit.images import (
+    ImageError,
+    Preprocessing,
+    display_name,
+    is_hidden_name,
+    preprocess,
+    read_image,
+)
 
 NUM_THREADS = min(8, os.cpu_count() or 1)
 CSV_HEADER = ("path", "class", "probability", "error")
