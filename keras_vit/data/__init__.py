@@ -1,6 +1,7 @@
 """Sources of labelled pictures, their splits, and the batches made from them."""
 
 from keras_vit.data.config import DataConfig, DataError
+from keras_vit.data.memory import describe_cache
 from keras_vit.data.pipeline import evaluation_batches, training_batches
 from keras_vit.data.source import Source, Split
 from keras_vit.data.sources import open_source
@@ -10,6 +11,7 @@ __all__ = [
     "DataError",
     "Source",
     "Split",
+    "describe_cache",
     "evaluation_batches",
     "open_source",
     "training_batches",

@@ -1,10 +1,10 @@
 """How example i of a split is read inside a graph: from memory, from files, or from record files.
 
-All kinds answer the same calls: `len`, `labels` (`(n,)` int32), `take(indices)` (the same kind, a
-part of it), `join(other)`, and, in a graph, `fetch(indices) -> (raw (B,), origin (B,), label (B,))`
-for a whole batch and `decode(raw, origin) -> (H, W, C)` uint8 for one. What is cheap to do for many
-at once is in `fetch`, what is worth a thread of its own in `decode`; `is_decoded` says that `raw`
-is pixels already.
+All kinds answer the same calls: `len`, `labels` (`(n,)` int32 or `(n, K)` float32), `take(indices)`
+(the same kind, a part of it), `join(other)`, and, in a graph, `fetch(indices) -> (raw (B,), origin
+(B,), label (B,))` for a whole batch and `decode(raw, origin) -> (H, W, C)` uint8 for one. What is
+cheap to do for many at once is in `fetch`, what is worth a thread of its own in `decode`;
+`is_decoded` says that `raw` is pixels already. `load(raw)` gives the encoded bytes.
 """
 
 from collections.abc import Sequence
@@ -74,8 +74,14 @@ class FileExamples:
         chosen = tf.gather(self.paths, indices)
         return chosen, chosen, tf.gather(self.labels, indices)
 
+    def origins(self, indices: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.paths, indices)
+
+    def load(self, raw: tf.Tensor) -> tf.Tensor:
+        return tf.io.read_file(raw)
+
     def decode(self, raw: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
-        return _read_encoded(tf.io.read_file(raw), origin)
+        return _read_encoded(self.load(raw), origin)
 
 
 class RecordExamples:
@@ -104,7 +110,41 @@ class RecordExamples:
         serialized = tf.ensure_shape(serialized, indices.shape)
         feature = tf.io.FixedLenFeature((), tf.string)
         encoded = tf.io.parse_example(serialized, {self.image_key: feature})[self.image_key]
-        return encoded, self.records.origins(indices), tf.gather(self.labels, indices)
+        return encoded, self.origins(indices), tf.gather(self.labels, indices)
+
+    def origins(self, indices: tf.Tensor) -> tf.Tensor:
+        return self.records.origins(indices)
+
+    def load(self, raw: tf.Tensor) -> tf.Tensor:
+        return raw
 
     def decode(self, raw: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
         return _read_encoded(raw, origin)
+
+
+class StoredExamples:
+    """Pictures of any size in memory, encoded or decoded."""
+
+    is_decoded = False
+
+    def __init__(
+        self, pictures: list[bytes], origins: tf.Tensor, labels: np.ndarray, are_pixels: bool
+    ):
+        """Keep files' bytes, or serialized tensors of pixels, `origins` and `labels` `(n,)`."""
+        self.pictures = pictures
+        self.origins = origins
+        self.labels = labels
+        self.are_pixels = are_pixels
+
+    def fetch(self, indices: tf.Tensor):
+        raw = tf.numpy_function(self._gather, [indices], tf.string, stateful=False)
+        raw = tf.ensure_shape(raw, indices.shape)
+        return raw, tf.gather(self.origins, indices), tf.gather(self.labels, indices)
+
+    def decode(self, raw: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
+        if self.are_pixels:
+            return tf.ensure_shape(tf.io.parse_tensor(raw, tf.uint8), (None, None, 3))
+        return _read_encoded(raw, origin)
+
+    def _gather(self, indices: np.ndarray) -> np.ndarray:
+        return np.array([self.pictures[i] for i in indices], dtype=object)

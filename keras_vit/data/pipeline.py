@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from keras_vit.augment import AugmentConfig, augment_batch, draw_key, random_box
-from keras_vit.data.memory import hold_preprocessed
+from keras_vit.data.memory import choose_cache, hold_pictures, hold_resized
 from keras_vit.data.source import Split
 from keras_vit.images import Preprocessing, crop_resize, preprocess
 
@@ -59,7 +59,8 @@ def training_batches(
     if augment.random_resized_crop is None:
         batches = _read_batches(chosen, split, preprocessing, batch_size, drop_remainder=True)
     else:
-        pictures = _decode_each(chosen, split, crop)
+        choice = choose_cache(split, preprocessing, crops=True)
+        pictures = _decode_each(chosen, split, choice, crop)
         batches = pictures.batch(batch_size, drop_remainder=True)
     return _finish(batches, lambda pixels, keys: augment_batch(pixels, augment, keys))
 
@@ -104,11 +105,13 @@ def _read_batches(
     drop_remainder: bool,
 ) -> tf.data.Dataset:
     """Read pictures brought to size, from memory if they fit: batches of (pixels, label, key)."""
-    held = hold_preprocessed(split.examples, preprocessing)
-    if held is None:
-        pictures = _decode_each(chosen, split, lambda pixels, _: preprocess(pixels, preprocessing))
+    choice = choose_cache(split, preprocessing, crops=False)
+    if choice != "resized":
+        pictures = _decode_each(
+            chosen, split, choice, lambda pixels, _: preprocess(pixels, preprocessing)
+        )
         return pictures.batch(batch_size, drop_remainder=drop_remainder)
-    labels = tf.constant(split.labels)
+    held, labels = hold_resized(split.examples, preprocessing), tf.constant(split.labels)
 
     def gather(indices, keys):
         pixels = tf.cast(tf.gather(held, indices), tf.float32)
@@ -118,10 +121,13 @@ def _read_batches(
 
 
 def _decode_each(
-    chosen: tf.data.Dataset, split: Split, change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    chosen: tf.data.Dataset,
+    split: Split,
+    choice: str,
+    change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
 ) -> tf.data.Dataset:
     """Read and decode one by one in parallel: (change(pixels, key), label, key) of each."""
-    examples = split.examples
+    examples = split.examples if choice == "none" else hold_pictures(split, choice)
     pictures = _map(chosen, lambda indices, keys: (*examples.fetch(indices), keys)).unbatch()
 
     def decode(raw, origin, label, key):
