@@ -1,5 +1,6 @@
 """Assemble the verbs into one command and end it with an exit status."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -46,9 +47,11 @@ def _keras_vit(
 
 def main() -> None:
     """Run the command `keras-vit` and leave with its exit status."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "w"))
         # A terminal or pipe that cannot take a file's name gets it with escapes, not a crash.
-        stream.reconfigure(errors="backslashreplace")
+        getattr(sys, name).reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

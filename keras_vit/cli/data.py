@@ -20,7 +20,7 @@ def show(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE", help="data.source: digits, folder:PATH or tfds:NAME."),
+        typer.Option(metavar="SOURCE", help="data.source, such as folder:PATH."),
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="How many pictures.")] = 64,
 ) -> int:

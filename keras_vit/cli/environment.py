@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import platform
+import tempfile
 from pathlib import Path
 
 from .failures import say
@@ -30,10 +31,30 @@ def prepare() -> None:
         raise ValueError("TensorFlow is not installed; run: pip install tensorflow")
     # Over the configuration file of Keras, which may name a backend for other projects.
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if "TF_ENABLE_ONEDNN_OPTS" not in os.environ and leaves_onednn_off(_cpu_flags()):
         os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
         say("oneDNN turned on, which TensorFlow leaves off on this CPU (TF_ENABLE_ONEDNN_OPTS=1)")
+    if "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+        _load_tensorflow_quietly()
+
+
+def _load_tensorflow_quietly() -> None:
+    """Import TensorFlow and find its devices without what that writes past its own log level."""
+    with tempfile.TemporaryFile() as log:
+        kept = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        except BaseException:
+            log.seek(0)
+            os.write(kept, log.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def leaves_onednn_off(cpu_flags: set[str]) -> bool:

@@ -12,9 +12,6 @@ from .failures import DONE, say
 from .output import print_json, progress_on
 from .runs import find_model, run_of
 
-# A longer table of classes is cut to the worst of them; --json has all.
-MOST_CLASSES, WORST_CLASSES = 40, 10
-
 
 def evaluate(
     model: Annotated[
@@ -23,7 +20,7 @@ def evaluate(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE", help="Other data: digits, folder:PATH or tfds:NAME."),
+        typer.Option(metavar="SOURCE", help="Other data, such as folder:PATH."),
     ] = None,
     data_dir: Annotated[str | None, typer.Option(help="Where tfds keeps its data sets.")] = None,
     split: Annotated[
@@ -53,7 +50,7 @@ def evaluate(
     if json:
         print_json(report.to_json())
     else:
-        print(_table(report))
+        print(_table(report.to_json()))
     return DONE
 
 
@@ -87,7 +84,12 @@ def _evaluate(model: Any, class_names: Sequence[str], split: Any, batch_size: in
     places = np.array(_places_in(model.class_names, class_names))
     batches = evaluation_batches(split, model.preprocessing, batch_size)
     logits, labels = evaluation.collect(model.predict_batch, batches, len(split))
-    return evaluation.evaluate(logits, places[labels], model.class_names, split.names)
+    if model.multi_label:
+        of_data, labels = labels, np.zeros(logits.shape, labels.dtype)
+        labels[:, places] = of_data
+    else:
+        labels = places[labels]
+    return evaluation.evaluate(logits, labels, model.class_names, split.names, model.multi_label)
 
 
 def _choose_split(splits: dict[str, Any], name: str | None) -> Any:
@@ -115,23 +117,20 @@ def _places_in(model_names: Sequence[str], data_names: Sequence[str]) -> list[in
     return [places[name] for name in data_names]
 
 
-def _table(report: Any) -> str:
-    """Return the report as lines for a terminal."""
-    scores = report.to_json()
-    shown = [
-        f"{name.replace('_', ' '):24}{value:.4f}"
-        for name, value in scores.items()
-        if isinstance(value, float)
-    ]
-    rows = report.per_class
-    if len(rows) > MOST_CLASSES:
-        rows = sorted(rows, key=lambda row: row["f1"])[:WORST_CLASSES]
-        shown.append(f"\nthe {WORST_CLASSES} worst of {len(report.per_class)} classes by F1")
+def _table(document: dict[str, Any]) -> str:
+    """Return the report as lines for a terminal; of many classes only the worst."""
+    from keras_vit.summary import list_scores, worst_classes
+
+    lines = [f"{label:26}{value:>9}  {meaning}" for label, value, meaning in list_scores(document)]
+    worst = worst_classes(document)
+    rows = worst or document["per_class"]
+    if worst:
+        lines += ["", f"the {len(worst)} worst of {len(document['per_class'])} classes by F1"]
     width = max(5, *(len(row["class"]) for row in rows))
-    lines = [f"{'class':{width}}  precision  recall      F1  support"]
+    lines += ["", f"{'class':{width}}  precision  recall      F1  support"]
     lines += [
         f"{row['class']:{width}}  {row['precision']:9.4f}  {row['recall']:6.4f}  "
         f"{row['f1']:6.4f}  {row['support']:7}"
         for row in rows
     ]
-    return "\n".join([f"{'pictures':24}{report.num_examples}", *shown, "", *lines])
+    return "\n".join(lines)

@@ -23,7 +23,7 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE", help="data.source: digits, folder:PATH or tfds:NAME."),
+        typer.Option(metavar="SOURCE", help="data.source, such as folder:PATH."),
     ] = None,
     # As text: the recipe checks these and says what is wrong, as it does for --set.
     epochs: Annotated[str | None, typer.Option(metavar="N", help="train.epochs")] = None,
@@ -74,13 +74,10 @@ def _same_command() -> str:
 
 def _summary(report: dict[str, Any], run: Path) -> str:
     """Return what a person wants to read at the end."""
-    scores = {
-        "top-1": report.get("top1"),
-        "top-5": report.get("top5"),
-        "mean average precision": report.get("mean_average_precision"),
-    }
-    shown = ", ".join(f"{name} {100 * x:.2f} %" for name, x in scores.items() if x is not None)
-    lines = [f"{report['epochs']} epochs in {report['train_seconds']:.0f} s"]
+    from keras_vit.summary import duration, list_scores
+
+    lines = [f"{report['epochs']} epochs in {duration(report['train_seconds'])}"]
     if report["split"]:
-        lines += [f"{shown} on {report['num_examples']} pictures of the {report['split']} split"]
+        lines += [f"on the {report['split']} split of {report['num_examples']} pictures:"]
+        lines += [f"  {label}: {value}, {meaning}" for label, value, meaning in list_scores(report)]
     return "\n".join([*lines, f"model:  {run / 'best.keras'}", f"report: {run / 'report.html'}"])
