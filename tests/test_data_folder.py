@@ -11,6 +11,13 @@ from picture_bytes import clean_jpeg
 from keras_vit.data import DataConfig, DataError, open_source
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 def open_folder(path, seed=0, **settings):
     return open_source(DataConfig(source=f"folder:{path}", **settings), seed)
 

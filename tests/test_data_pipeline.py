@@ -21,6 +21,13 @@ EVERYTHING = AugmentConfig(horizontal_flip=True, rotate=0.2, zoom=(0.9, 1.1), sh
 CROPPED = EVERYTHING.model_copy(update={"random_resized_crop": (0.3, 1.0)})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def digits():
     return open_source(DataConfig(), 0).splits["train"]

@@ -4,9 +4,9 @@ What was found good is remembered by path, size and time of change, so that a fo
 decoding only the first time it is seen.
 """
 
+import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,10 +85,10 @@ def _remember(marks: np.ndarray) -> None:
         return
     together = np.union1d(_recall(), marks)[-_MAX_REMEMBERED:]
     file = _memory_file()
-    try:
+    beside = file.with_name(f"{file.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as beside:
-            beside.write(together.tobytes())
-        os.replace(beside.name, file)
-    except OSError:
-        return
+        beside.write_bytes(together.tobytes())
+        os.replace(beside, file)
+    with contextlib.suppress(OSError):
+        beside.unlink(missing_ok=True)
