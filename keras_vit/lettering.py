@@ -21,7 +21,7 @@ def readable(text: str) -> str:
     becomes its name in brackets, a letter its code point, a byte that was no text `\\xff`.
     """
     composed = unicodedata.normalize("NFC", " ".join(text.split()))
-    pieces = [_drawable(character) for character in composed]
+    pieces = [piece for piece in map(_drawable, composed) if piece]
     spelled_out = [len(piece) > 1 for piece in pieces]
     spaces = [a and b for a, b in zip(spelled_out, [False, *spelled_out], strict=False)]
     return "".join(" " * space + piece for space, piece in zip(spaces, pieces, strict=True))

@@ -41,7 +41,7 @@ def count(number: float | None) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time in its two largest units."""
-    if seconds < 60:
+    if round(seconds) < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -208,21 +208,23 @@ def test_an_endless_stream_is_read_only_a_little_ahead():
 
 
 def test_reading_goes_on_while_the_model_computes(monkeypatch):
-    read_ahead = threading.Event()
-    monkeypatch.setattr(prediction, "preprocess", lambda pixels, rules: pixels[:SIZE, :SIZE])
+    computing, read_meanwhile = threading.Event(), threading.Event()
+
+    def read_later_ones_during_the_first_batch(pixels, rules):
+        if pixels[0, 0, 0] >= 4:
+            assert computing.wait(timeout=30)
+            read_meanwhile.set()
+        return pixels[:SIZE, :SIZE]
 
     class Waiting(MeanColor):
         def predict_batch(self, pixels):
-            assert read_ahead.wait(timeout=30)
+            computing.set()
+            assert read_meanwhile.wait(timeout=30)
             return super().predict_batch(pixels)
 
-    def images():
-        for _ in range(8):
-            yield solid(1, 2, 3)
-        read_ahead.set()
-        yield solid(1, 2, 3)
-
-    assert len(predict(Waiting(), images(), batch_size=4)) == 9
+    monkeypatch.setattr(prediction, "preprocess", read_later_ones_during_the_first_batch)
+    pictures = [solid(number, 0, 0) for number in range(8)]
+    assert len(predict(Waiting(), pictures, batch_size=4)) == 8
 
 
 def test_probabilities_are_a_softmax_that_does_not_overflow():
