@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 MOST_LISTED = 40  # classes up to which all are listed at once, in their own order
 WORST_LISTED = 20
 MOST_PAIRS = 10
+MOST_VALUES = 12  # of one setting
 SCORES = {  # key in report.json: what a person calls it, and what it means
     "top1": ("Top-1 accuracy", "pictures right"),
     "top5": ("Top-5 accuracy", "with the right class in the first five"),
@@ -98,31 +98,40 @@ def worst_classes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def list_facts(document: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return tables of what there is to know of a run: its cost, its versions, its recipe."""
+    """Return tables of what there is to know of a run: its cost, its versions, what is set."""
     recipe = document.get("recipe", {})
+    memory = document.get("peak_memory_mb")
     cost = {
         "training time": duration(document["train_seconds"]),
         "pictures a second": count(document.get("images_per_second")),
-        "peak memory": f"{count(document.get('peak_memory_mb'))} MB",
+        "peak memory": None if memory is None else f"{count(memory)} MB",
         "parameters": count(document["num_parameters"]),
-        "placement": document.get("placement", "-"),
-        "seed": setting(recipe.get("seed")),
-        "weights, SHA-256": document.get("weights_sha256", "-"),
+        "placement": document.get("placement"),
+        "seed": recipe.get("seed"),
+        "weights, SHA-256": document.get("weights_sha256"),
     }
     tables = {"run": cost, "versions": document.get("versions", {})}
     tables |= {name: table for name, table in recipe.items() if isinstance(table, dict)}
     return {
-        title: {name.replace("_", " "): setting(value) for name, value in table.items()}
+        title: {
+            name.replace("_", " "): setting(value)
+            for name, value in table.items()
+            if value is not None
+        }
         for title, table in tables.items()
     }
 
 
 def setting(value: Any) -> str:
-    """Return a setting as a person reads it."""
-    if value is None:
-        return "-"
+    """Return a setting as a person reads it; a long list by its length."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (list, dict)) and len(value) > MOST_VALUES:
+        return f"{count(len(value))} values"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {setting(each)}" for name, each in value.items())
     if isinstance(value, list):
         return ", ".join(map(setting, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return str(value)

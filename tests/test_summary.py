@@ -93,14 +93,24 @@ def test_the_worst_classes_are_chosen_only_among_many():
 def test_facts_have_the_cost_the_versions_and_every_table_of_the_recipe():
     facts = summary.list_facts(DOCUMENT)
     assert list(facts) == ["run", "versions", "data"]
-    assert facts["data"] == {"source": "digits", "test": "-"}
+    assert facts["data"] == {"source": "digits"}  # a setting that is not set is left out
     assert facts["run"]["training time"] == "1 min 46 s" and facts["run"]["seed"] == "3"
     assert facts["versions"] == {"keras": "3.15.1"}
 
 
 @pytest.mark.parametrize(
     "value, shown",
-    [(None, "-"), (True, "yes"), (False, "no"), ([0.85, 1.15], "0.85, 1.15"), (1e-6, "1e-06")],
+    [
+        (True, "yes"),
+        (False, "no"),
+        (4 / 3, "1.33333"),
+        (1e-6, "1e-06"),
+        (12, "12"),
+        ([0.85, 1.15], "0.85, 1.15"),
+        ({"mean": [0.5, 0.5], "std": [0.25]}, "mean: 0.5, 0.5, std: 0.25"),
+        (["name"] * 1000, "1,000 values"),
+        ("muon", "muon"),
+    ],
 )
 def test_settings_are_written_for_a_person(value, shown):
     assert summary.setting(value) == shown
