@@ -17,7 +17,7 @@ from keras_vit.data import (
     open_source,
     training_batches,
 )
-from keras_vit.data.file_check import check_files
+from keras_vit.data.file_check import FileCheck, check_files
 from keras_vit.images import Preprocessing
 
 SMALL = Preprocessing(image_size=(6, 8))
@@ -90,12 +90,16 @@ def test_progress_is_told_of_what_is_new(folder):
     assert told == [(8, 8)]
 
 
+def refuse(*_):
+    raise PermissionError("read-only")
+
+
 @pytest.mark.parametrize("place", ["a file", "read-only", "no home"])
 def test_without_a_cache_folder_everything_still_works(place, folder, cache_folder, monkeypatch):
     if place == "a file":
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "a/clean_00.jpg"))
     elif place == "read-only":
-        monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError()))
+        monkeypatch.setattr(os, "replace", refuse)
     else:
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setenv("HOME", "/nonexistent")
@@ -116,7 +120,7 @@ def test_faults_come_in_the_order_of_the_files(tmp_path):
     for number in range(30):
         put(tmp_path / f"{number:02}.jpg", b"" if number % 3 else b"text")
     paths = [str(path) for path in sorted(Path(tmp_path).iterdir())]
-    assert list(check_files(paths)) == list(range(30))
+    assert list(check_files(paths, FileCheck())) == list(range(30))
 
 
 def draw(folder, cache, augment=CROPS):

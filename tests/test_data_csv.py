@@ -149,7 +149,7 @@ def test_bad_pictures_can_be_skipped_but_not_whole_classes(write, tmp_path):
     put(tmp_path / "bad.jpg", b"no picture")
     source = open_csv(write(*all_rows(), "bad.jpg,A"), skip_bad=True)
     assert sum(len(split) for split in source.splits.values()) == 12
-    assert any("1 pictures that cannot be read" in note for note in source.notes)
+    assert any("left out 1 picture that cannot be read" in note for note in source.notes)
     message = refusal(write(*all_rows(), "bad.jpg,C"), skip_bad=True)
     assert "class C: none of its pictures can be read" in message
 

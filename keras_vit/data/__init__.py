@@ -1,5 +1,6 @@
 """Sources of labelled pictures, their splits, and the batches made from them."""
 
+from keras_vit.data.check import SourceReport, check_source
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.memory import describe_cache
 from keras_vit.data.pipeline import evaluation_batches, training_batches
@@ -10,7 +11,9 @@ __all__ = [
     "DataConfig",
     "DataError",
     "Source",
+    "SourceReport",
     "Split",
+    "check_source",
     "describe_cache",
     "evaluation_batches",
     "open_source",

@@ -3,14 +3,13 @@
 import csv
 import os
 from collections import defaultdict
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import FileExamples
-from keras_vit.data.file_check import check_files
+from keras_vit.data.file_check import FileCheck, check_files, describe_skipped
 from keras_vit.data.source import SPLIT_NAMES, SPLIT_SPELLINGS, Source, Split
 
 _BETWEEN_LABELS = "|"
@@ -24,9 +23,7 @@ class _Row(NamedTuple):
     group: str
 
 
-def open_csv(
-    file: str, config: DataConfig, progress: Callable[[int, int], None] | None = None
-) -> Source:
+def open_csv(file: str, config: DataConfig, check: FileCheck) -> Source:
     """Read `path,label[,split]` rows, paths being relative to the CSV file.
 
     Labels joined by `|` make every picture multi-label; then an empty label means none at all.
@@ -40,19 +37,17 @@ def open_csv(
     if not problems:
         problems += _find_problems(file, rows, class_names, multi_label)
     folder = os.path.dirname(file)
-    bad = check_files([os.path.join(folder, row.path) for row in rows], progress)
-    notes = []
-    if config.skip_bad and bad:
-        notes += [f"left out {len(bad)} pictures that cannot be read:", *bad.values()]
-    else:
-        problems += [f"{file}, line {rows[i].line}: {reason}" for i, reason in bad.items()]
+    bad = check_files([os.path.join(folder, row.path) for row in rows], check)
     readable = [row for i, row in enumerate(rows) if i not in bad]
     lost = sorted(set(class_names) - set(_class_names(readable)))
-    problems += [f"class {name}: none of its pictures can be read" for name in lost]
+    notes = describe_skipped(bad) if bad and config.skip_bad else []
+    if lost or not config.skip_bad:
+        problems += [f"{file}, line {rows[i].line}: {reason}" for i, reason in bad.items()]
+        problems += [f"class {name}: none of its pictures can be read" for name in lost]
     if problems:
         raise DataError("\n".join(problems))
     splits = _make_splits(folder, readable, class_names, multi_label, config)
-    return Source(class_names, splits, 3, notes, multi_label)
+    return Source(class_names, splits, 3, notes, multi_label, tuple(bad.values()))
 
 
 def _read_rows(file: str, group: str | int | None) -> tuple[list[_Row], list[str]]:

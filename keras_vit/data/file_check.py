@@ -10,11 +10,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_vit import images
+from keras_vit.files import replacing
 
 _CHUNK = 256
 # 8 bytes a picture; beyond this some are forgotten, and checked again.
@@ -23,35 +25,56 @@ _MAX_REMEMBERED = 8_000_000
 _RULES = f"1 {tf.__version__}"
 
 
-def check_files(
-    paths: Sequence[str], progress: Callable[[int, int], None] | None = None
-) -> dict[int, str]:
-    """Return place in `paths` -> reason, for each file that cannot be used.
+class FileCheck(NamedTuple):
+    """How thoroughly files are looked at.
 
-    Args:
-        paths: the files.
-        progress: is called with (number checked, number to check) now and then.
+    Attributes:
+        decode: whether to decode those that were never seen before; else only headers are read.
+        progress: is called with (number decoded, number to decode) now and then.
     """
+
+    decode: bool = True
+    progress: Callable[[int, int], None] | None = None
+
+
+def check_files(paths: Sequence[str], check: FileCheck) -> dict[int, str]:
+    """Return place in `paths` -> reason, for each file that cannot be used."""
+    if not check.decode:
+        return _find_faults(paths, range(len(paths)), images.inspect_header, None)
     marks = np.array([_mark(path) for path in paths], np.uint64)
-    unknown = np.flatnonzero(~np.isin(marks, _recall()) | (marks == 0))
-    reasons = {}
+    unknown = np.flatnonzero(~np.isin(marks, _recall()) | (marks == 0)).tolist()
+    faults = _find_faults(paths, unknown, images.check_file, check.progress)
+    _remember(marks[[i for i in unknown if i not in faults]])
+    return faults
+
+
+def _find_faults(
+    paths: Sequence[str], places: Sequence[int], look: Callable, progress: Callable | None
+) -> dict[int, str]:
+    """Look at some of the files in parallel."""
+
+    def find_fault(place: int) -> str:
+        try:
+            look(paths[place])
+        except images.ImageError as error:
+            return str(error)
+        return ""
+
+    faults = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in range(0, len(unknown), _CHUNK):
-            chunk = unknown[start : start + _CHUNK]
-            found = pool.map(_find_fault, [paths[i] for i in chunk])
-            reasons |= {int(i): reason for i, reason in zip(chunk, found, strict=True) if reason}
+        for start in range(0, len(places), _CHUNK):
+            chunk = places[start : start + _CHUNK]
+            reasons = zip(chunk, pool.map(find_fault, chunk), strict=True)
+            faults |= {place: reason for place, reason in reasons if reason}
             if progress is not None:
-                progress(start + len(chunk), len(unknown))
-    _remember(marks[[i for i in unknown if i not in reasons]])
-    return reasons
+                progress(start + len(chunk), len(places))
+    return faults
 
 
-def _find_fault(path: str) -> str:
-    try:
-        images.check_file(path)
-    except images.ImageError as error:
-        return str(error)
-    return ""
+def describe_skipped(reasons: dict[object, str]) -> list[str]:
+    """Say how many pictures are left out because they cannot be read, and which."""
+    pictures = "picture that cannot" if len(reasons) == 1 else "pictures that cannot"
+    return [f"left out {len(reasons)} {pictures} be read:", *reasons.values()]
 
 
 def _mark(path: str) -> int:
@@ -84,11 +107,5 @@ def _remember(marks: np.ndarray) -> None:
     if not len(marks):
         return
     together = np.union1d(_recall(), marks)[-_MAX_REMEMBERED:]
-    file = _memory_file()
-    beside = file.with_name(f"{file.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(together.tobytes())
-        os.replace(beside, file)
-    with contextlib.suppress(OSError):
-        beside.unlink(missing_ok=True)
+    with contextlib.suppress(OSError), replacing(_memory_file()) as temporary:
+        temporary.write_bytes(together.tobytes())

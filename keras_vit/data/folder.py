@@ -3,14 +3,13 @@
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable
 from pathlib import PurePath
 
 import numpy as np
 
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import FileExamples
-from keras_vit.data.file_check import check_files
+from keras_vit.data.file_check import FileCheck, check_files, describe_skipped
 from keras_vit.data.listing import (
     ENDINGS,
     Listing,
@@ -21,9 +20,7 @@ from keras_vit.data.listing import (
 from keras_vit.data.source import SPLIT_NAMES, SPLIT_SPELLINGS, Source, Split
 
 
-def open_folder(
-    root: str, config: DataConfig, progress: Callable[[int, int], None] | None = None
-) -> Source:
+def open_folder(root: str, config: DataConfig, check: FileCheck) -> Source:
     """List the pictures below `root` and check each of them.
 
     Raises:
@@ -37,16 +34,22 @@ def open_folder(
     listings = {name: list_classes(root, place) for name, place in places.items()}
     notes += _describe_strays(root, listings)
     problems = _find_problems(places, listings)
-    bad = _find_bad_files(root, listings, progress)
-    if config.skip_bad and bad:
-        notes += [f"left out {len(bad)} pictures that cannot be read:", *bad.values()]
-    else:
-        problems += bad.values()
+    bad = _find_bad_files(root, listings, check)
     readable = {name: listing.without(bad) for name, listing in listings.items()}
-    problems += _find_lost_classes(listings["train"], readable["train"])
+    lost = _find_lost_classes(listings["train"], readable["train"])
+    if bad and config.skip_bad:
+        notes += describe_skipped(bad)
+    if lost or not config.skip_bad:
+        problems += [*bad.values(), *lost]
     if problems:
         raise DataError("\n".join(problems))
-    return _make_source(root, places, readable, notes, config)
+    class_names = tuple(sorted(readable["train"].classes))
+    splits = {
+        name: _make_split(name, root, places[name], listing, class_names, config)
+        for name, listing in readable.items()
+    }
+    notes += _describe_confusing_names(class_names)
+    return Source(class_names, splits, 3, notes, unreadable=tuple(bad.values()))
 
 
 def _find_splits(root: str, config: DataConfig) -> tuple[dict[str, str], list[str]]:
@@ -84,13 +87,11 @@ def _holds_folders(root: str, folder: str | None) -> bool:
     return any(is_folder for _, is_folder in list_entries(os.path.join(root, folder)))
 
 
-def _find_bad_files(
-    root: str, listings: dict[str, Listing], progress: Callable[[int, int], None] | None
-) -> dict[str, str]:
+def _find_bad_files(root: str, listings: dict[str, Listing], check: FileCheck) -> dict[str, str]:
     """Return name -> reason of each file that cannot be read."""
     folders = [files for listing in listings.values() for files in listing.classes.values()]
     names = list(itertools.chain.from_iterable(folders))
-    bad = check_files([os.path.join(root, name) for name in names], progress)
+    bad = check_files([os.path.join(root, name) for name in names], check)
     return {names[i]: reason for i, reason in bad.items()}
 
 
@@ -150,29 +151,24 @@ def _find_lost_classes(listed: Listing, readable: Listing) -> list[str]:
     ]
 
 
-def _make_source(
+def _make_split(
+    split: str,
     root: str,
-    places: dict[str, str],
-    listings: dict[str, Listing],
-    notes: list[str],
+    place: str,
+    listing: Listing,
+    class_names: tuple[str, ...],
     config: DataConfig,
-) -> Source:
-    class_names = tuple(sorted(listings["train"].classes))
-    splits = {}
-    for split, listing in listings.items():
-        names, labels, groups = [], [], []
-        for label, class_name in enumerate(class_names):
-            files = listing.classes.get(class_name, [])
-            names += files
-            labels += [label] * len(files)
-            folder = os.path.join(places[split], class_name)
-            groups += [_find_group(root, name, folder, config.group) for name in files]
-        paths = [os.fsencode(os.path.join(root, name)) for name in names]
-        examples = FileExamples(paths, np.array(labels, np.int32))
-        grouped = None if config.group is None else groups
-        splits[split] = Split(split, names, examples, grouped, config.cache)
-    notes += _describe_confusing_names(class_names)
-    return Source(class_names, splits, 3, notes)
+) -> Split:
+    names, labels, groups = [], [], []
+    for label, class_name in enumerate(class_names):
+        files = listing.classes.get(class_name, [])
+        names += files
+        labels += [label] * len(files)
+        folder = os.path.join(place, class_name)
+        groups += [_find_group(root, name, folder, config.group) for name in files]
+    paths = [os.fsencode(os.path.join(root, name)) for name in names]
+    examples = FileExamples(paths, np.array(labels, np.int32))
+    return Split(split, names, examples, None if config.group is None else groups, config.cache)
 
 
 def _find_group(root: str, name: str, class_folder: str, level: int | str | None) -> str:

@@ -63,6 +63,7 @@ class Source:
         num_channels: 1 if the pictures are grey by nature, else 3.
         notes: lines that a person must see.
         multi_label: whether a picture may have several classes, or none.
+        unreadable: with `data.skip_bad`, a line for each picture left out.
     """
 
     class_names: tuple[str, ...]
@@ -70,3 +71,4 @@ class Source:
     num_channels: int
     notes: list[str]
     multi_label: bool = False
+    unreadable: tuple[str, ...] = ()

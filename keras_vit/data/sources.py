@@ -8,6 +8,7 @@ import numpy as np
 from keras_vit.data.config import DataConfig
 from keras_vit.data.csv_source import open_csv
 from keras_vit.data.digits import open_digits
+from keras_vit.data.file_check import FileCheck
 from keras_vit.data.folder import open_folder
 from keras_vit.data.holding_back import hold_back, make_fold
 from keras_vit.data.source import Source
@@ -16,7 +17,10 @@ from keras_vit.data.tfrecord_source import open_tfrecord
 
 
 def open_source(
-    config: DataConfig, seed: int, progress: Callable[[int, int], None] | None = None
+    config: DataConfig,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+    decode_all: bool = True,
 ) -> Source:
     """Open a source, find everything that is wrong with it, and make the splits it lacks.
 
@@ -24,19 +28,21 @@ def open_source(
         config: the `[data]` table.
         seed: decides, with the names, which examples are held back where the source has no such
             split itself.
-        progress: is called with (files checked, files to check) while pictures that were never
-            seen before are decoded to find the bad ones.
+        progress: is called with (files decoded, files to decode) meanwhile.
+        decode_all: whether files that were never seen before are decoded to find the bad ones;
+            otherwise only their headers are read.
 
     Raises:
         DataError: names every file that cannot be used and everything else that is wrong.
     """
     kind, _, place = config.source.partition(":")
+    check = FileCheck(decode_all, progress)
     if kind == "digits":
         source = open_digits(config)
     elif kind == "folder":
-        source = open_folder(place, config, progress)
+        source = open_folder(place, config, check)
     elif kind == "csv":
-        source = open_csv(place, config, progress)
+        source = open_csv(place, config, check)
     elif kind == "tfrecord":
         source = open_tfrecord(place, config)
     else:
