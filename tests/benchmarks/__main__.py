@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.benchmarks.process import Child, ChildFailed
+from tests.benchmarks.process import Child, ChildError
 from tests.benchmarks.rounds import Entry, measure
 from tests.benchmarks.sizes import SIZES, missing_packages
 from tests.benchmarks.tables import describe, machine, quartiles, spread, table
@@ -36,7 +36,7 @@ def started(contestants, size, precision, remarks):
                 continue
             try:
                 children.append(Child(contestant, size, precision))
-            except ChildFailed as error:
+            except ChildError as error:
                 remark(remarks, f"{contestant}: failed, {error}")
         yield children
     finally:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 ANSWER_SECONDS = 240  # compiling a training step by XLA on a slow machine included
 
 
-class ChildFailed(Exception):
+class ChildError(Exception):
     """A contestant could not do its part; the message is one line."""
 
 
@@ -49,17 +49,17 @@ class Child:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise ChildFailed(self._last_words()) from None
+            raise ChildError(self._last_words()) from None
         return self._answer()
 
     def _answer(self):
         if not self.selector.select(ANSWER_SECONDS):
             self.close()
-            raise ChildFailed(f"no answer in {ANSWER_SECONDS} s")
+            raise ChildError(f"no answer in {ANSWER_SECONDS} s")
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
-            raise ChildFailed(self._last_words())
+            raise ChildError(self._last_words())
         return json.loads(line)
 
     def _last_words(self):

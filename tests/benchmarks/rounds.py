@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from tests.benchmarks.process import Child, ChildFailed
+from tests.benchmarks.process import Child, ChildError
 
 MIN_ROUNDS = 3
 
@@ -44,7 +44,7 @@ def measure(entries, num_rounds, budget):
 def _guard(entry, action):
     try:
         action()
-    except ChildFailed as error:
+    except ChildError as error:
         entry.failure = str(error)
 
 

@@ -1,11 +1,32 @@
 """timm: eager PyTorch, an AdamW step, autocast for bfloat16."""
 
+import importlib
+import re
+
 import torch
-from timm.models import VisionTransformer
+
+
+def _import_torchvision():
+    """timm imports it, though its models need none of it.
+
+    One that was built for another PyTorch (CUDA's beside the CPU build) stops at each of its
+    operators that is missing: each is declared, without a body, until the import succeeds.
+    """
+    while True:
+        try:
+            return importlib.import_module("torchvision")
+        except RuntimeError as error:
+            missing = re.search(r"operator (torchvision::\w+) does not exist", str(error))
+            if missing is None:
+                raise
+            torch.library.define(missing[1], "(Tensor x) -> Tensor")
 
 
 def make_steps(contestant, size, precision):
     """Task to a function that prepares it; each gives a step that ends when its result is there."""
+    _import_torchvision()
+    from timm.models import VisionTransformer
+
     model = VisionTransformer(
         img_size=size.image_size,
         patch_size=size.patch_size,
