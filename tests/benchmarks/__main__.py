@@ -22,7 +22,8 @@ MODELS = {  # part: size, precision, contestants
     "ti-bfloat16": ("Ti/16 at 224", "bfloat16", PEERS),
     "lesson": ("the lesson's model", "float32", PEERS),
 }
-PARTS = ("matmul", "cold", *MODELS, "attention")
+PARTS = ("matmul", "cold", "ti-float32", "lesson", "attention", "ti-bfloat16")
+LIMIT_MINUTES = {"quick": 2, "full": 20}  # no further part begins after that
 
 
 @contextmanager
@@ -58,11 +59,9 @@ def rows_of(part, title, entries, remarks, work):
             continue
         row = {"part": part, "title": title, "label": entry.label, "task": entry.task}
         row |= {"seconds": entry.seconds, "per_second": [work / s for s in entry.seconds]}
-        rows.append({**row, "peak_memory_mb": round(entry.peak_memory / 1e6)})
-    for child in {id(entry.child): entry.child for entry in entries}.values():
-        share = child.waiting_cpu_seconds / max(child.waiting_seconds, 1e-9)
-        if share > 0.02:
-            remark(remarks, f"{title}, {child.contestant}: used {share:.0%} of a core waiting")
+        share = entry.child.waiting_cpu_seconds / max(entry.child.waiting_seconds, 1e-9)
+        row |= {"peak_memory_mb": round(entry.peak_memory / 1e6), "waiting_cpu_share": share}
+        rows.append(row)
     return rows
 
 
@@ -199,10 +198,14 @@ def main(arguments=None):
     print(describe(facts), flush=True)
     measurements = {"matmul": measure_matmul, "cold": measure_cold_start}
     measurements |= {"attention": measure_attention}
-    for part in PARTS:
-        if options.only is None or part in options.only:
-            results += measurements.get(part, measure_models)(part, options, remarks)
-    print()
+    limit = LIMIT_MINUTES["quick" if options.quick else "full"]
+    for part in options.only or PARTS:
+        if time.monotonic() - start > 60 * limit:
+            remark(remarks, f"{part}: left out, {limit} minutes are over")
+            continue
+        results += measurements.get(part, measure_models)(part, options, remarks)
+    shares = [row["waiting_cpu_share"] for row in results if "waiting_cpu_share" in row]
+    print(f"\nwaiting processes used at most {max(shares, default=0):.1%} of a core")
     for text in remarks:
         print(text)
     minutes = (time.monotonic() - start) / 60

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.benchmarks.sizes import CONTESTANTS, SIZES
 
-TURN_SECONDS = 0.4  # a turn repeats short steps until it lasts about this long
+TURN_SECONDS = 0.3  # a turn repeats short steps until it lasts about this long
 
 
 class Steps:
