@@ -18,6 +18,7 @@ from keras_vit.data.sources import open_source
 
 # Fewer pictures to train on than this, and a class can hardly be learned or measured.
 NEARLY_EMPTY = 10
+MOST_SIZES = 200
 _CHUNK = 128
 # Means and spreads are taken over at most about this many pixels of a picture, on a grid.
 _NUM_SAMPLED = 65_536
@@ -37,6 +38,7 @@ class SourceReport:
         widths: smallest, median and largest, in pixels as displayed.
         heights: the same.
         num_sizes: how many different sizes there are.
+        sizes: (width, height, number of pictures) of the commonest, at most `MOST_SIZES`.
         pixel_mean: of red, green and blue, in [0, 255], every picture counting alike.
         pixel_std: their standard deviations.
         duplicates_across_labels: names of equal pictures under unlike labels, group by group.
@@ -55,6 +57,7 @@ class SourceReport:
     widths: tuple[int, int, int]
     heights: tuple[int, int, int]
     num_sizes: int
+    sizes: list[tuple[int, int, int]]
     pixel_mean: tuple[float, float, float]
     pixel_std: tuple[float, float, float]
     duplicates_across_labels: list[list[str]]
@@ -189,6 +192,7 @@ class _Tally:
             widths=_spread(widths),
             heights=_spread(heights),
             num_sizes=len(self.sizes),
+            sizes=[(w, h, count) for (h, w), count in self.sizes.most_common(MOST_SIZES)],
             pixel_mean=tuple(round(value, 2) for value in mean.tolist()),
             pixel_std=tuple(round(value, 2) for value in np.sqrt(variance.clip(0)).tolist()),
             duplicates_across_labels=_names(equal, lambda split, i: split.labels[i].tolist()),
