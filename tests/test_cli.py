@@ -209,6 +209,8 @@ def test_a_copied_recipe_is_the_same_recipe(keras_vit):
         (["predict", "nowhere", "a.png"], "nowhere: no such model file or run folder"),
         (["predict", "a", "b", "--json", "--csv"], "--json and --csv: only one of them"),
         (["data", "show", "-o", "grid.txt"], "grid.txt: expected a file that ends in .png"),
+        (["data", "show", "-o", "no/grid.png"], "no/grid.png: no such folder"),
+        (["evaluate", "-o", "confusion.jpg"], "confusion.jpg: expected a file that ends in .png"),
         (["data", "show", "digts"], "no recipe is called 'digts'"),
     ],
 )

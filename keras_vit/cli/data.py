@@ -7,6 +7,7 @@ import typer
 
 from .environment import prepare
 from .failures import DONE, say
+from .output import check_drawing
 
 
 def show(
@@ -25,8 +26,7 @@ def show(
     count: Annotated[int, typer.Option(min=1, help="How many pictures.")] = 64,
 ) -> int:
     """Draw the first pictures that training will see, augmented as it will see them."""
-    if out.suffix.lower() != ".png":
-        raise ValueError(f"{out}: expected a file that ends in .png")
+    check_drawing(out)
     prepare()
     from keras_vit.data import open_source, training_batches
     from keras_vit.recipe import Recipe

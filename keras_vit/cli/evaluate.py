@@ -9,7 +9,7 @@ import typer
 
 from .environment import prepare
 from .failures import DONE, say
-from .output import print_json, progress_on
+from .output import check_drawing, print_json, progress_on
 from .runs import find_model, run_of
 
 
@@ -33,6 +33,8 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
     """Evaluate a model on a split."""
+    if out:
+        check_drawing(out)
     prepare()
     from keras_vit.checkpoint import load_any
 
