@@ -53,7 +53,8 @@ def describe(document: Mapping[str, Any]) -> str:
     recipe = document.get("recipe", {})
     sentence = f"A Vision Transformer of {count(document['num_parameters'])} parameters"
     if "data" in recipe:
-        sentence += f", trained on {recipe['data']['source']}"
+        pictures = count(document.get("splits", {}).get("train"))
+        sentence += f", trained on {pictures} pictures of {recipe['data']['source']}"
     epochs = document["epochs"]
     sentence += f" for {count(epochs)} epoch{'s' * (epochs != 1)}"
     return f"{sentence} in {duration(document['train_seconds'])}."

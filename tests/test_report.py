@@ -65,6 +65,7 @@ def document_of(result, **changes):
     facts = {
         "split": "test",
         "num_parameters": 1234,
+        "splits": {"train": 1257},
         "epochs": 2,
         "train_seconds": 61.0,
         "images_per_second": 50.0,
@@ -104,7 +105,7 @@ def test_the_page_is_written_from_the_folder_alone(run):
     assert not page.open
     for words in (
         "tiny",
-        "1,234 parameters, trained on digits for 2 epochs in 1 min 01 s",
+        "1,234 parameters, trained on 1,257 pictures of digits for 2 epochs in 1 min 01 s",
         "Top-1 accuracy",
         "of 40 pictures right",
         f"keras-vit train {run}/recipe.json --out",

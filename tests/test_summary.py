@@ -12,6 +12,7 @@ DOCUMENT = {
     "ece": 0.0123,
     "num_examples": 1200,
     "num_parameters": 137_034,
+    "splits": {"train": 1257},
     "epochs": 50,
     "train_seconds": 106.4,
     "recipe": {"name": "digits", "seed": 3, "data": {"source": "digits", "test": None}},
@@ -56,7 +57,7 @@ def test_times_are_in_their_two_largest_units(seconds, shown):
 
 def test_the_sentence_says_what_was_trained_on_what():
     assert summary.describe(DOCUMENT) == (
-        "A Vision Transformer of 137,034 parameters, trained on digits for 50 epochs in 1 min 46 s."
+        "A Vision Transformer of 137,034 parameters, trained on 1,257 pictures of digits for 50 epochs in 1 min 46 s."
     )
     short = DOCUMENT | {"epochs": 1, "recipe": {}}
     assert summary.describe(short).endswith("parameters for 1 epoch in 1 min 46 s.")

@@ -132,6 +132,7 @@ def finish(recipe, source, placement, folder, model, log):
     split = source.splits.get("test") or source.splits.get("validation")
     document = {
         "split": split.name if split else None,
+        "splits": {name: len(split) for name, split in source.splits.items()},
         "num_parameters": model.count_params(),
         "epochs": len(log.rows),
         "train_seconds": round(sum(row["seconds"] for row in log.rows), 1),
