@@ -22,8 +22,8 @@ from keras_vit.chunks import (
 from keras_vit.headers import BMP_HEADER_SIZES, MAX_PIXELS
 from keras_vit.unreadable import ENCODED
 
-_MAGICS = (  # how PNG, GIF, BMP and WebP files start, with zeros where anything may stand
-    (b"\x89PNG\r\n\x1a\n", b"\1" * 8),
+GIF, BMP, WEBP, OTHER = range(4)
+_RARE_MAGICS = (  # how those files start, with a 1 where a byte counts
     (b"GIF8\0a", b"\1\1\1\1\0\1"),
     (b"BM", b"\1\1"),
     (b"RIFF\0\0\0\0WEBP", b"\1\1\1\1\0\0\0\0\1\1\1\1"),
@@ -31,8 +31,8 @@ _MAGICS = (  # how PNG, GIF, BMP and WebP files start, with zeros where anything
 _ALL_BYTES = np.array([bytes([number]) for number in range(256)], object)
 _NOT_OURS = "this is not a JPEG, PNG, GIF, BMP or WebP picture that TensorFlow can decode"
 
-# A graph visits every node of the branches that it does not take, and there are hundreds: what a
-# plain JPEG does not need is therefore a function of its own, one node.
+# A data pipeline optimises its graph anew for every iterator, which took a second for all of this:
+# what is rarely needed is a function of its own, and left alone.
 apart = tf.function(autograph=False, experimental_attributes={"_noinline": True})
 
 
@@ -47,51 +47,56 @@ def decode_image(encoded: tf.Tensor) -> tf.Tensor:
         `(H, W, 3)` uint8 as displayed: turned as its EXIF says, the first frame.
     """
     name = tf.constant(ENCODED)
-    return decode_or(encoded, name, lambda: _refuse(name, _NOT_OURS))
+    return decode_common(encoded, name, lambda: _decode_rare(encoded, name))
 
 
-def decode_or(encoded: tf.Tensor, name: tf.Tensor, otherwise: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """Decode a picture as `decode_image`, or return `otherwise()` for what TensorFlow cannot.
+def decode_common(
+    encoded: tf.Tensor, name: tf.Tensor, otherwise: Callable[[], tf.Tensor]
+) -> tf.Tensor:
+    """Decode JPEG and PNG as `decode_image` does, and return `otherwise()` for all else.
 
     Args:
         encoded: Scalar string, the bytes of a picture.
         name: Scalar string that opens the message when the picture is refused by its header.
         otherwise: Returns `(H, W, 3)` uint8 for a picture of another format.
     """
-    decode_other = apart(lambda encoded, name: _decode_by_kind(encoded, name, otherwise))
-    pixels = tf.cond(
-        tf.equal(tf.strings.substr(encoded, 0, 3), b"\xff\xd8\xff"),
-        lambda: _decode_jpeg(encoded, name),
-        lambda: decode_other(encoded, name),
+    is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 3), b"\xff\xd8\xff")
+    is_png = tf.equal(tf.strings.substr(encoded, 0, 8), b"\x89PNG\r\n\x1a\n")
+    pixels = tf.switch_case(
+        tf.where(is_jpeg, 0, tf.where(is_png, 1, 2)),
+        [lambda: _decode_jpeg(encoded, name), lambda: _decode_png(encoded, name), otherwise],
     )
     return tf.ensure_shape(pixels, (None, None, 3))
 
 
-def _decode_by_kind(
-    encoded: tf.Tensor, name: tf.Tensor, otherwise: Callable[[], tf.Tensor]
-) -> tf.Tensor:
-    head = _to_bytes(tf.strings.substr(encoded, 0, PADDING))[:PADDING]
+@apart
+def _decode_rare(encoded: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
+    head = _to_head(encoded)
     is_kind = [
         tf.reduce_all(tf.equal(head[: len(magic)] * list(mask), list(magic)))
-        for magic, mask in _MAGICS
+        for magic, mask in _RARE_MAGICS
     ]
-    decoders = [
-        lambda: _decode_png(encoded, head, name),
-        lambda: _decode_gif(encoded, head, name),
-        lambda: tf.cond(_is_plain_bmp(head), lambda: _decode_bmp(encoded, head, name), otherwise),
-        lambda: _decode_webp(encoded, head, name),
-        otherwise,
-    ]
-    first = tf.argmax(tf.cast(tf.stack([*is_kind, True]), tf.int32), output_type=tf.int32)
-    return tf.switch_case(first, decoders)
+    is_kind[BMP] &= _is_plain_bmp(head)
+    decoders = {
+        GIF: lambda: _decode_gif(encoded, head, name),
+        BMP: lambda: _decode_bmp(encoded, head, name),
+        WEBP: lambda: _decode_webp(encoded, head, name),
+        OTHER: lambda: _refuse(name),
+    }
+    kind = tf.argmax(tf.cast(tf.stack([*is_kind, True]), tf.int32), output_type=tf.int32)
+    return tf.switch_case(kind, decoders)
+
+
+def _to_head(encoded: tf.Tensor) -> tf.Tensor:
+    return _to_bytes(tf.strings.substr(encoded, 0, PADDING))[:PADDING]
 
 
 def _to_bytes(encoded: tf.Tensor) -> tf.Tensor:
     return tf.io.decode_raw(tf.strings.join([encoded, tf.constant(bytes(PADDING))]), tf.uint8)
 
 
-def _refuse(name: tf.Tensor, reason: str) -> tf.Tensor:
-    return _check(tf.zeros([0, 0, 3], tf.uint8), tf.constant(False), name, reason)
+def _refuse(name: tf.Tensor) -> tf.Tensor:
+    return _check(tf.zeros([0, 0, 3], tf.uint8), tf.constant(False), name, _NOT_OURS)
 
 
 def _check(value: tf.Tensor, condition: tf.Tensor, name: tf.Tensor, reason: str) -> tf.Tensor:
@@ -119,8 +124,8 @@ def _decode_jpeg(encoded: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
     return _turn_if(has_exif, pixels, encoded, find_jpeg_exif)
 
 
-@apart
-def _decode_png(encoded: tf.Tensor, head: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
+def _decode_png(encoded: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
+    head = _to_head(encoded)
     width, height = read_number(head, 16, 4, ">"), read_number(head, 20, 4, ">")
     encoded = _check_size(encoded, width, height, name)
     pixels = tf.io.decode_png(encoded, channels=3)
@@ -128,7 +133,6 @@ def _decode_png(encoded: tf.Tensor, head: tf.Tensor, name: tf.Tensor) -> tf.Tens
     return _turn_if(has_exif, pixels, encoded, find_png_exif)
 
 
-@apart
 def _decode_webp(encoded: tf.Tensor, head: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
     is_extended = tf.reduce_all(tf.equal(head[12:16], list(b"VP8X")))
     is_lossless = tf.reduce_all(tf.equal(head[12:16], list(b"VP8L")))
@@ -173,7 +177,6 @@ def _decode_webp_frame(encoded: tf.Tensor, canvas: tf.Tensor, name: tf.Tensor) -
     return tf.pad(pixels, [rows, columns, [0, 0]])
 
 
-@apart
 def _decode_gif(encoded: tf.Tensor, head: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
     """Decode a file that is cut behind the first frame, whose place on the canvas we keep."""
     content = _to_bytes(encoded)
@@ -200,7 +203,6 @@ def _is_plain_bmp(head: tf.Tensor) -> tf.Tensor:
     return known_size & known_depth & ((compression == 0) | ((compression == 3) & masked))
 
 
-@apart
 def _decode_bmp(encoded: tf.Tensor, head: tf.Tensor, name: tf.Tensor) -> tf.Tensor:
     """Cut the rows out of the file: TensorFlow takes a palette's indices for grey levels."""
     offset, depth = read_number(head, 10, 4), read_number(head, 28, 2)

@@ -8,7 +8,7 @@ import pydantic
 import tensorflow as tf
 
 from keras_vit import pillow_formats
-from keras_vit.decoding import decode_image, decode_or
+from keras_vit.decoding import decode_common, decode_image
 from keras_vit.headers import (
     IMAGE_FORMATS,
     MAX_PIXELS,
@@ -114,7 +114,7 @@ def check_file(path: str | os.PathLike) -> Header:
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)] * 2, autograph=False)
 def read_encoded(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
-    """Decode the bytes of a file in a data pipeline, by Pillow where TensorFlow cannot.
+    """Decode the bytes of a file in a data pipeline: JPEG and PNG in the graph, all else in Python.
 
     Args:
         encoded: Scalar string, the bytes of the file.
@@ -132,7 +132,7 @@ def read_encoded(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
         pixels = tf.numpy_function(read_named, [encoded, path], tf.uint8)
         return tf.ensure_shape(pixels, (None, None, 3))
 
-    return decode_or(encoded, path, read_in_python)
+    return decode_common(encoded, path, read_in_python)
 
 
 def preprocess(pixels, preprocessing: Preprocessing) -> tf.Tensor:
