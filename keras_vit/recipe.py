@@ -17,6 +17,7 @@ from keras_vit.data import DataConfig
 from keras_vit.model import ViTConfig
 from keras_vit.optim import OptimConfig
 from keras_vit.recipe_errors import RecipeError, describe_errors, nearest, wrong_kinds
+from keras_vit.resume import CheckpointConfig
 from keras_vit.strategy import StrategyConfig
 
 # What the data decides when a recipe does not say it.
@@ -64,6 +65,7 @@ class Recipe(BaseModel):
     train: TrainConfig = TrainConfig()
     optim: OptimConfig = OptimConfig()
     strategy: StrategyConfig = StrategyConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
 
     @classmethod
     def load(cls, source: str | Path, overrides: Iterable[str | Mapping[str, Any]] = ()) -> Recipe:
@@ -140,7 +142,7 @@ class Recipe(BaseModel):
         return [
             f"{key}: {json.dumps(mine.get(key))}, not {json.dumps(theirs.get(key))}"
             for key in sorted((mine.keys() | theirs.keys()) - {"name"})
-            if mine.get(key) != theirs.get(key)
+            if mine.get(key) != theirs.get(key) and not key.startswith("checkpoint.")
         ]
 
 

@@ -14,10 +14,23 @@ import time
 
 import keras
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from keras_vit.files import replacing
 
 KEPT = 2  # the newest may be broken by the machine, the one before is then whole
+
+
+class CheckpointConfig(BaseModel):
+    """How often a run saves its state inside an epoch; the end of each epoch always does.
+
+    It changes nothing that is computed, so a run may go on with other values.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    every_minutes: float = Field(default=5.0, gt=0)
+    every_steps: int | None = Field(default=None, ge=1)
 
 
 class Preempted(RuntimeError):  # noqa: N818 - it is named for what happened

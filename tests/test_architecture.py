@@ -23,6 +23,7 @@ ROOMS = {
     "checkpoint": {"checkpoint"},
     "evaluation": {"evaluation", "metrics"},
     "prediction": {"prediction"},
+    "resume": {"resume", "callbacks"},
     "recipe": {"recipe", "recipe_errors"},
     "report": {
         "report",
@@ -33,7 +34,7 @@ ROOMS = {
         "source_chart",
         "summary",
     },
-    "run": {"run", "resume", "callbacks"},
+    "run": {"run"},
     "training": {"training"},
     "cli": {"cli"},
 }

@@ -91,6 +91,8 @@ def fit(recipe, source, placement, folder):
         folder / "checkpoints",
         steps_per_epoch,
         parts={"log": log, "best": best},
+        every_minutes=recipe.checkpoint.every_minutes,
+        every_steps=recipe.checkpoint.every_steps,
         facts={"training pictures": len(splits["train"]), "classes": list(source.class_names)},
     )
     callbacks = [StopAtNonFiniteLoss(), Progress(epochs, steps_per_epoch, batch_size), log, best]
