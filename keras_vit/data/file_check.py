@@ -83,7 +83,8 @@ def _mark(path: str) -> int:
         status = os.stat(path)
     except OSError:
         return 0
-    facts = f"{_RULES}\0{os.path.realpath(path)}\0{status.st_size}\0{status.st_mtime_ns}"
+    where = "" if os.path.isabs(path) else os.getcwd()
+    facts = f"{_RULES}\0{where}\0{path}\0{status.st_size}\0{status.st_mtime_ns}"
     digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 

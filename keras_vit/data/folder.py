@@ -165,16 +165,15 @@ def _make_split(
         names += files
         labels += [label] * len(files)
         folder = os.path.join(place, class_name)
-        groups += [_find_group(root, name, folder, config.group) for name in files]
+        if config.group is not None:
+            groups += [_find_group(root, name, folder, config.group) for name in files]
     paths = [os.fsencode(os.path.join(root, name)) for name in names]
     examples = FileExamples(paths, np.array(labels, np.int32))
     return Split(split, names, examples, None if config.group is None else groups, config.cache)
 
 
-def _find_group(root: str, name: str, class_folder: str, level: int | str | None) -> str:
+def _find_group(root: str, name: str, class_folder: str, level: int | str) -> str:
     """Return the folder at `level` below the class folder: `a/patient_1/x.jpg`, 1 -> patient_1."""
-    if level is None:
-        return ""
     if not isinstance(level, int) or level < 1:
         raise DataError(
             f"data.group = {level!r} must be a level of folders, 1 or more, for a folder source"

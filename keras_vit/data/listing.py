@@ -37,13 +37,15 @@ class Listing:
 def list_classes(root: str, place: str) -> Listing:
     """List the class folders in `place`, each with the pictures at any depth below it."""
     listing = Listing()
+    relative = os.path.relpath(place, root)
+    relative = "" if relative == os.curdir else relative
     for name, is_folder in sorted(list_entries(place)):
-        path = os.path.join(place, name)
+        path, shown = os.path.join(place, name), os.path.join(relative, name)
         if is_folder:
-            found = _walk(path, listing.left_out, (os.path.realpath(place),))
-            listing.classes[name] = sorted(os.path.relpath(path, root) for path in found)
-        elif _is_picture_name(path):
-            listing.strays.append(os.path.relpath(path, root))
+            found = _walk(path, shown, listing.left_out, (os.path.realpath(place),))
+            listing.classes[name] = sorted(found)
+        elif _is_picture_name(place, name):
+            listing.strays.append(shown)
         else:
             listing.left_out[_extension(name)] += 1
     return listing
@@ -67,32 +69,33 @@ def describe_left_out(left_out: Counter) -> str:
     return f"left out {left_out.total()} {files} not a picture's: {', '.join(kinds)}"
 
 
-def _walk(folder: str, left_out: Counter, above: tuple[str, ...]) -> Iterator[str]:
-    """Yield the pictures at any depth; links are followed, but never round in a circle."""
+def _walk(folder: str, shown: str, left_out: Counter, above: tuple[str, ...]) -> Iterator[str]:
+    """Yield the pictures at any depth, below `shown`; links are followed, but not in a circle."""
     real = os.path.realpath(folder)
     if real in above:
         return
     for name, is_folder in list_entries(folder):
-        path = os.path.join(folder, name)
         if is_folder:
-            yield from _walk(path, left_out, (*above, real))
-        elif _is_picture_name(path):
-            yield path
+            below = os.path.join(folder, name), os.path.join(shown, name)
+            yield from _walk(*below, left_out, (*above, real))
+        elif _is_picture_name(folder, name):
+            yield f"{shown}{os.sep}{name}"
         else:
             left_out[_extension(name)] += 1
 
 
 def _extension(name: str) -> str:
-    return os.path.splitext(name)[1].lower().removeprefix(".")
+    stem, dot, extension = name.rpartition(".")
+    return extension.lower() if dot and stem else ""
 
 
-def _is_picture_name(path: str) -> bool:
+def _is_picture_name(folder: str, name: str) -> bool:
     """Go by the extension; a file without one counts if its first bytes are a picture's."""
-    extension = _extension(os.path.basename(path))
+    extension = _extension(name)
     if extension:
         return extension in IMAGE_EXTENSIONS
     try:
-        images.inspect_header(path)
+        images.inspect_header(os.path.join(folder, name))
     except images.ImageError:
         return False
     return True
