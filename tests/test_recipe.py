@@ -75,8 +75,6 @@ OTHER_VALUES = {
     "data.num_folds": "4; data.fold=1",
     "data.cache": '"none"',
     "data.class_names": '["a", "b"]',
-    "checkpoint.every_minutes": "1.5",
-    "checkpoint.every_steps": "100",
     "augment.random_resized_crop": "[0.5, 1.0]",
     "augment.aspect_ratio": "[0.5, 2.0]; augment.random_resized_crop=[0.5, 1.0]",
     "augment.horizontal_flip": "true",

@@ -57,7 +57,8 @@ def test_times_are_in_their_two_largest_units(seconds, shown):
 
 def test_the_sentence_says_what_was_trained_on_what():
     assert summary.describe(DOCUMENT) == (
-        "A Vision Transformer of 137,034 parameters, trained on 1,257 pictures of digits for 50 epochs in 1 min 46 s."
+        "A Vision Transformer of 137,034 parameters, trained on 1,257 pictures of digits "
+        "for 50 epochs in 1 min 46 s."
     )
     short = DOCUMENT | {"epochs": 1, "recipe": {}}
     assert summary.describe(short).endswith("parameters for 1 epoch in 1 min 46 s.")
