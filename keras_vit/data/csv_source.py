@@ -1,12 +1,14 @@
 """Opens a CSV file with a picture and its label, or several labels, in each row."""
 
 import csv
+import io
 import os
 from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_vit.data import storage
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import FileExamples
 from keras_vit.data.file_check import FileCheck, check_files, describe_skipped
@@ -51,22 +53,22 @@ def open_csv(file: str, config: DataConfig, check: FileCheck) -> Source:
 
 
 def _read_rows(file: str, group: str | int | None) -> tuple[list[_Row], list[str]]:
-    if not os.path.isfile(file):
+    if not storage.exists(file) or storage.is_folder(file):
         raise DataError(f"{file}: no such file; expected a CSV file with the columns path,label")
     needed = ["path", "label", *([str(group)] if group is not None else [])]
-    with open(file, newline="", encoding="utf-8-sig") as lines:
-        try:
-            reader = csv.DictReader(lines)
-            columns = reader.fieldnames or []
-            missing = [name for name in needed if name not in columns]
-            if missing:
-                raise DataError(
-                    f"{file}: has no column {', '.join(missing)}; its first line must name "
-                    f"{', '.join(needed)} and may name split, but is {','.join(columns) or 'empty'}"
-                )
-            parsed = [_parse_row(file, reader.line_num, row, group) for row in reader]
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"{file}: is not a CSV file in UTF-8: {error}") from error
+    try:
+        text = storage.read_bytes(file).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        columns = reader.fieldnames or []
+        missing = [name for name in needed if name not in columns]
+        if missing:
+            raise DataError(
+                f"{file}: has no column {', '.join(missing)}; its first line must name "
+                f"{', '.join(needed)} and may name split, but is {','.join(columns) or 'empty'}"
+            )
+        parsed = [_parse_row(file, reader.line_num, row, group) for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{file}: is not a CSV file in UTF-8: {error}") from error
     rows = [row for row in parsed if isinstance(row, _Row)]
     return rows, [problem for problem in parsed if isinstance(problem, str)]
 

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_vit import images
+from keras_vit.data.storage import is_remote, read_bytes, read_facts
 from keras_vit.files import replacing
 
 _CHUNK = 256
@@ -54,10 +55,16 @@ def _find_faults(
     """Look at some of the files in parallel."""
 
     def find_fault(place: int) -> str:
+        path = paths[place]
         try:
-            look(paths[place])
+            if is_remote(path):
+                images.read_image(read_bytes(path))
+            else:
+                look(path)
         except images.ImageError as error:
-            return str(error)
+            return f"{path}: {error}" if is_remote(path) else str(error)
+        except tf.errors.OpError as error:
+            return f"{path}: cannot be read: {error.message}"
         return ""
 
     faults = {}
@@ -79,13 +86,12 @@ def describe_skipped(reasons: dict[object, str]) -> list[str]:
 
 def _mark(path: str) -> int:
     """Return a hash of what a file is by its path, size and time; 0 if it cannot be told."""
-    try:
-        status = os.stat(path)
-    except OSError:
+    facts = read_facts(path)
+    if facts is None:
         return 0
-    where = "" if os.path.isabs(path) else os.getcwd()
-    facts = f"{_RULES}\0{where}\0{path}\0{status.st_size}\0{status.st_mtime_ns}"
-    digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    where = "" if os.path.isabs(path) or is_remote(path) else os.getcwd()
+    text = f"{_RULES}\0{where}\0{path}\0{facts.size}\0{facts.changed}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 import numpy as np
 
+from keras_vit.data import storage
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import FileExamples
 from keras_vit.data.file_check import FileCheck, check_files, describe_skipped
@@ -26,9 +27,9 @@ def open_folder(root: str, config: DataConfig, check: FileCheck) -> Source:
     Raises:
         DataError: everything that is wrong with the folder, one line for each thing.
     """
-    if not os.path.exists(root):
+    if not storage.exists(root):
         raise DataError(f"{root}: no such folder; expected one folder for each class in it")
-    if not os.path.isdir(root):
+    if not storage.is_folder(root):
         raise DataError(f"{root}: a file; expected a folder that holds one folder for each class")
     places, notes = _find_splits(root, config)
     listings = {name: list_classes(root, place) for name, place in places.items()}
@@ -67,12 +68,9 @@ def _find_splits(root: str, config: DataConfig) -> tuple[dict[str, str], list[st
         known, others = {}, []
     if not known:
         known = {"train": "."}
-    places = {
-        name: os.path.normpath(os.path.join(root, folder))
-        for name, folder in (known | chosen).items()
-    }
+    places = {name: storage.join_path(root, folder) for name, folder in (known | chosen).items()}
     for name, place in places.items():
-        if not os.path.isdir(place):
+        if not storage.is_folder(place):
             raise DataError(f"{place}: no such folder, but {name} was to be read from it")
     if "train" not in places:
         raise DataError(f"{root}: has the folders {', '.join(folders)}, but none called train")
@@ -178,7 +176,7 @@ def _find_group(root: str, name: str, class_folder: str, level: int | str) -> st
         raise DataError(
             f"data.group = {level!r} must be a level of folders, 1 or more, for a folder source"
         )
-    below = PurePath(os.path.relpath(os.path.join(root, name), class_folder)).parts[:-1]
+    below = PurePath(storage.relate_path(os.path.join(root, name), class_folder)).parts[:-1]
     if len(below) < level:
         raise DataError(
             f"{os.path.join(root, name)}: has {len(below)} folders between class and picture, but "

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from keras_vit import images
+from keras_vit.data.storage import list_folder, relate_path
 
 IMAGE_EXTENSIONS = ("bmp", "gif", "jfif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp")
 ENDINGS = ", ".join(f".{extension}" for extension in IMAGE_EXTENSIONS)
@@ -37,8 +38,7 @@ class Listing:
 def list_classes(root: str, place: str) -> Listing:
     """List the class folders in `place`, each with the pictures at any depth below it."""
     listing = Listing()
-    relative = os.path.relpath(place, root)
-    relative = "" if relative == os.curdir else relative
+    relative = relate_path(place, root)
     for name, is_folder in sorted(list_entries(place)):
         path, shown = os.path.join(place, name), os.path.join(relative, name)
         if is_folder:
@@ -53,10 +53,9 @@ def list_classes(root: str, place: str) -> Listing:
 
 def list_entries(folder: str) -> Iterator[tuple[str, bool]]:
     """Yield each visible name in a folder and whether it is a folder itself."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not images.is_hidden_name(entry.name):
-                yield entry.name, entry.is_dir()
+    for name, is_folder in list_folder(folder):
+        if not images.is_hidden_name(name):
+            yield name, is_folder
 
 
 def describe_left_out(left_out: Counter) -> str:

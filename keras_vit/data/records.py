@@ -1,6 +1,5 @@
 """Random access to the records of TFRecord files, by an index of offsets made once."""
 
-import mmap
 import os
 import struct
 import weakref
@@ -9,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
+from keras_vit.data.storage import is_remote, map_file, read_facts
 from keras_vit.data.tf_example import Feature, find_features, read_feature
 
 # A record: its length (8 bytes), a checksum (4), the data, a checksum (4).
@@ -67,7 +67,7 @@ class RecordFiles:
             chosen = np.flatnonzero(self.files == file)
             if not len(chosen):
                 continue
-            with open(path, "rb") as opened, _map_file(opened) as buffer:
+            with map_file(path) as buffer:
                 for offset, size in zip(self.offsets[chosen], self.sizes[chosen], strict=True):
                     try:
                         values.append(read_feature(buffer, key, int(offset), int(size)))
@@ -76,8 +76,12 @@ class RecordFiles:
         return values
 
     def _read_one(self, index: int) -> bytes:
-        descriptor = self._open(int(self.files[index]))
-        return os.pread(descriptor, int(self.sizes[index]), int(self.offsets[index]))
+        file, size, offset = (int(v[index]) for v in (self.files, self.sizes, self.offsets))
+        if is_remote(self.paths[file]):
+            with tf.io.gfile.GFile(self.paths[file], "rb") as opened:
+                opened.seek(offset)
+                return opened.read(size)
+        return os.pread(self._open(file), size, offset)
 
     def _open(self, file: int) -> int:
         # pread moves no position, so that all threads may share one descriptor for each file.
@@ -103,12 +107,12 @@ def index_records(parts: Iterable[tuple[str, int, int]]) -> RecordFiles:
 
 def _index_file(path: str) -> tuple[np.ndarray, np.ndarray]:
     """Return where each record of a file starts and how long it is, reading headers only."""
-    offsets, sizes = [], []
-    with open(path, "rb") as file:
-        end = os.fstat(file.fileno()).st_size
-        position = 0
+    offsets, sizes, position = [], [], 0
+    with tf.io.gfile.GFile(path, "rb") if is_remote(path) else open(path, "rb") as file:
+        end = read_facts(path).size
         while position < end:
-            header = os.pread(file.fileno(), _HEADER.size, position)
+            file.seek(position)
+            header = file.read(_HEADER.size)
             size = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else end
             if position + _BEFORE + size + _AFTER > end:
                 raise ValueError(
@@ -119,10 +123,6 @@ def _index_file(path: str) -> tuple[np.ndarray, np.ndarray]:
             sizes.append(size)
             position += _BEFORE + size + _AFTER
     return np.array(offsets, np.int64), np.array(sizes, np.int64)
-
-
-def _map_file(file) -> mmap.mmap:
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _close(descriptors: dict[int, int]) -> None:

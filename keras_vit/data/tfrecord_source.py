@@ -1,11 +1,11 @@
 """Opens TFRecord files of tf.Example, for sets too large for a file each."""
 
-import glob
 import os
 from collections.abc import Sequence
 
 import numpy as np
 
+from keras_vit.data import storage
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import RecordExamples
 from keras_vit.data.records import RecordFiles, index_records
@@ -49,7 +49,7 @@ def _find_patterns(pattern: str, config: DataConfig) -> dict[str, str]:
 
 
 def _index(pattern: str) -> RecordFiles:
-    paths = sorted(glob.glob(pattern))
+    paths = storage.find_files(pattern)
     if not paths:
         raise DataError(f"tfrecord:{pattern}: no file matches this pattern")
     try:
