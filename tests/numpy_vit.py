@@ -113,37 +113,39 @@ def sinusoids_2d(rows, columns, width):
 
 def _block(w, at, z, o):
     y = layer_norm(z, w, at + "norm_1/", o["layer_norm_epsilon"])
-    y, _ = attention(w, at + "attention/", y, y, o["num_heads"], o["layer_norm_epsilon"])
-    z = z + y * w.get(at + "layer_scale_1", 1.0)
+    options = (o["qkv_bias"], o["qk_norm"], o["layer_norm_epsilon"])
+    y, _ = attention(w, at + "attention/", y, y, o["num_heads"], *options)
+    scaled = o["layer_scale_init_value"] is not None
+    z = z + (y * w[at + "layer_scale_1"] if scaled else y)
     y = layer_norm(z, w, at + "norm_2/", o["layer_norm_epsilon"])
     y = mlp(w, at + "mlp/", y, o["activation"])
-    return z + y * w.get(at + "layer_scale_2", 1.0)
+    return z + (y * w[at + "layer_scale_2"] if scaled else y)
 
 
-def attention(w, at, x, context, num_heads, epsilon=1e-6):
+def attention(w, at, x, context, num_heads, qkv_bias=True, qk_norm=False, epsilon=1e-6):
     """softmax(q k / sqrt(d)) v for each head, heads side by side, then the output projection.
 
     Returns:
         `((N, D), (h, N, M))`: the result and the weights of every head.
     """
 
-    def project(name, rows):
-        y = rows @ w[at + name + "/kernel"]
-        return y + w[at + name + "/bias"] if at + name + "/bias" in w else y
-
-    q, k, v = project("query", x), project("key", context), project("value", context)
+    q, k = x @ w[at + "query/kernel"], context @ w[at + "key/kernel"]
+    v = context @ w[at + "value/kernel"]
+    if qkv_bias:
+        q, k, v = q + w[at + "query/bias"], k + w[at + "key/bias"], v + w[at + "value/bias"]
     size = q.shape[1] // num_heads
     results, maps = [], []
     for head in range(num_heads):
         columns = slice(head * size, (head + 1) * size)
         query, key = q[:, columns], k[:, columns]
-        if at + "query_norm/gamma" in w:
+        if qk_norm:
             query = layer_norm(query, w, at + "query_norm/", epsilon)
             key = layer_norm(key, w, at + "key_norm/", epsilon)
         weights = np.array([softmax(key @ row / math.sqrt(size)) for row in query])
         results.append(weights @ v[:, columns])
         maps.append(weights)
-    return project("projection", np.hstack(results)), np.array(maps)
+    y = np.hstack(results) @ w[at + "projection/kernel"] + w[at + "projection/bias"]
+    return y, np.array(maps)
 
 
 def softmax(row):
@@ -183,6 +185,6 @@ def _pool(w, z, o):
 
 def map_head(w, at, z, num_heads, activation, epsilon):
     """One learned query attends to all tokens; then a residual MLP."""
-    y, _ = attention(w, at + "attention/", w[at + "probe"], z, num_heads, epsilon)
+    y, _ = attention(w, at + "attention/", w[at + "probe"], z, num_heads)
     y = y + mlp(w, at + "mlp/", layer_norm(y, w, at + "norm/", epsilon), activation)
     return y[0]

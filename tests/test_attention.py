@@ -101,7 +101,7 @@ def test_attention_equals_numpy(options, context):
     weights = named_weights(attention)
     for index, x in enumerate(TOKENS):
         memory = x if context is None else context[index]
-        truth, maps = numpy_vit.attention(weights, "", x, memory, 2)
+        truth, maps = numpy_vit.attention(weights, "", x, memory, 2, **options)
         np.testing.assert_allclose(to_numpy(y)[index], truth, atol=1e-5)
         np.testing.assert_allclose(to_numpy(scores)[index], maps, atol=1e-6)
 
