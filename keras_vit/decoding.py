@@ -165,8 +165,11 @@ def _decode_webp_frame(encoded: tf.Tensor, canvas: tf.Tensor, name: tf.Tensor) -
     start, stop = find_webp_frame(content)
     left, top = 2 * read_number(content, start, 3), 2 * read_number(content, start + 3, 3)
     width, height = (read_number(content, start + at, 3) + 1 for at in (6, 9))
-    fits = (start + 16 <= stop) & (left + width <= canvas[0]) & (top + height <= canvas[1])
-    encoded = _check(encoded, fits & (start > 0), name, "the WebP file has no first frame")
+    is_whole = (
+        (start > 0) & (start + 16 <= stop) & (stop - start == read_number(content, start - 4, 4))
+    )
+    fits = (left + width <= canvas[0]) & (top + height <= canvas[1])
+    encoded = _check(encoded, is_whole & fits, name, "the WebP file's first frame is cut off")
     chunks = tf.strings.substr(encoded, start + 16, stop - start - 16)
     size = tf.cast(tf.strings.length(chunks), tf.int64) + 22
     size_bytes = tf.gather(_ALL_BYTES, size // np.array([1, 1 << 8, 1 << 16, 1 << 24]) % 256)

@@ -3,6 +3,7 @@
 import os
 import re
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from keras_vit import pillow_formats
@@ -166,7 +167,7 @@ def _jpeg_header(content: Content) -> tuple[int, int, int]:
     for _ in range(MAX_STEPS):
         mark = content.at(position, 10)
         if len(mark) < 4:
-            raise UnreadableError("the JPEG file is cut off in its header")
+            raise _cut_off("JPEG", content)
         if mark[0] != 0xFF or mark[1] == 0xFF:
             position += 1  # stray and filling bytes, which libjpeg skips as well
         elif mark[1] in STANDALONE_MARKERS:
@@ -189,44 +190,62 @@ def _png_header(content: Content) -> tuple[int, int, int]:
     if content.at(12, 4) != b"IHDR" or content.size < 33:
         raise UnreadableError("the PNG file is cut off or damaged in its header")
     width, height = content.unpack(">II", 16)
-    steps, run, position, head, block = 0, 0, 8, b"", b""
-    while not head.endswith(b"IEND") and steps < MAX_STEPS:
-        previous, head = head, content.at(position, 8)
-        length = int.from_bytes(head[:4], "big")
-        if position + length + 12 > content.size:
-            raise UnreadableError(f"the PNG file is cut off after {content.size:,} bytes")
-        if head[4:] == b"eXIf" and not block:
-            block = content.at(position + 8, length)
+    block, end = None, 0
+    for kind, start, length in _walk_chunks(content, 8, is_png=True):
+        end = start + length + 4
+        if kind == b"IEND" or end > content.size:
+            break
+        if kind == b"eXIf" and block is None:
+            block = content.at(start, length)
+    if end > content.size or (kind != b"IEND" and end + 8 > content.size):
+        raise _cut_off("PNG", content)
+    return width, height, exif_orientation(block or b"")
+
+
+def _walk_chunks(content: Content, position: int, is_png: bool) -> Iterator[tuple[bytes, int, int]]:
+    """Yield kind, start and length of the content of each PNG or WebP chunk."""
+    steps, run, previous = 0, 0, b""
+    while position + 8 <= content.size and steps < MAX_STEPS:
+        head = content.at(position, 8)
+        kind = head[4:] if is_png else head[:4]
+        length = int.from_bytes(head[:4], "big") if is_png else int.from_bytes(head[4:], "little")
+        yield kind, position + 8, length
         run = run + 1 if head == previous and run < RUN else 1
-        steps += run == 1
-        position += length + 12
-    return width, height, exif_orientation(block)
+        steps, previous = steps + (run == 1), head
+        position += length + 12 if is_png else length + length % 2 + 8
+
+
+def _cut_off(kind: str, content: Content) -> UnreadableError:
+    return UnreadableError(f"the {kind} file is cut off after {content.size:,} bytes")
 
 
 def _webp_header(content: Content) -> tuple[int, int, int]:
-    if content.unpack("<I", 4)[0] + 8 > content.size:
-        raise UnreadableError(f"the WebP file is cut off after {content.size} bytes")
-    kind, bits = content.at(12, 4), content.unpack("<HHI", 26)
+    kind, flags = content.at(12, 4), content.unpack("B", 20)[0]
+    is_extended = kind == b"VP8X"
+    is_animated = is_extended and flags & 2
+    if content.unpack("<I", 4)[0] + 8 > content.size and not is_animated:
+        raise _cut_off("WebP", content)
     if kind == b"VP8 ":
-        return bits[0] & 0x3FFF, bits[1] & 0x3FFF, 1
+        width, height = content.unpack("<HH", 26)
+        return width & 0x3FFF, height & 0x3FFF, 1
     if kind == b"VP8L":
         packed = content.unpack("<I", 21)[0]
         return (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1, 1
-    if kind != b"VP8X":
+    if not is_extended:
         raise UnreadableError("the WebP file has no picture where it should be")
-    flags, packed = content.at(20, 1)[0], int.from_bytes(content.at(24, 6), "little")
-    block = _webp_exif(content) if flags & 8 else b""
-    return (packed & 0xFFFFFF) + 1, (packed >> 24) + 1, exif_orientation(block)
+    exif = _find_webp_chunk(content, b"EXIF") if flags & 8 else (0, 0)
+    if is_animated and sum(_find_webp_chunk(content, b"ANMF")) not in range(1, content.size + 1):
+        raise _cut_off("WebP", content)
+    packed = int.from_bytes(content.at(24, 6), "little")
+    return (packed & 0xFFFFFF) + 1, (packed >> 24) + 1, exif_orientation(content.at(*exif))
 
 
-def _webp_exif(content: Content) -> bytes:
-    position = 12
-    for _ in range(MAX_STEPS):
-        kind, length = content.at(position, 4), content.unpack("<I", position + 4)[0]
-        if kind == b"EXIF":
-            return content.at(position + 8, length)
-        position += 8 + length + length % 2
-    return b""
+def _find_webp_chunk(content: Content, wanted: bytes) -> tuple[int, int]:
+    """Return start and length of the content of the first such chunk; 0, 0 if there is none."""
+    for kind, start, length in _walk_chunks(content, 12, is_png=False):
+        if kind == wanted:
+            return start, length
+    return 0, 0
 
 
 def _gif_header(content: Content) -> tuple[int, int, int]:
@@ -256,7 +275,7 @@ def _bmp_header(content: Content) -> tuple[int, int, int]:
     if 0 < width * abs(height) <= MAX_PIXELS and is_plain_bmp(content):
         offset, depth = content.unpack("<I", 10)[0], content.unpack("<H", 28)[0]
         if offset + (width * depth + 31) // 32 * 4 * abs(height) > content.size:
-            raise UnreadableError(f"the BMP file is cut off after {content.size:,} bytes")
+            raise _cut_off("BMP", content)
     return max(width, 0), abs(height), 1
 
 
@@ -280,7 +299,7 @@ def explain_damage(content: Content, kind: str) -> str:
     else:
         is_cut = kind == "GIF" and not data.endswith(b";")
     if is_cut:
-        return f"the {kind} file is cut off after {content.size:,} bytes"
+        return str(_cut_off(kind, content))
     return f"the {kind} file is damaged: its pixels cannot be decoded"
 
 

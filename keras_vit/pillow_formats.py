@@ -12,6 +12,7 @@ import numpy as np
 from keras_vit.unreadable import UnreadableError
 
 ORIENTATION_TAG = 0x0112
+MAX_RUN_LENGTH_PIXELS = 4_000_000  # Pillow unpacks these pixels in Python, two million a second
 LEVELS_OF_16_BITS = 257  # 65535 / 255
 
 
@@ -60,6 +61,9 @@ def read_pixels(source: str | os.PathLike | bytes, kind: str) -> np.ndarray:
     from PIL import ImageOps
 
     with _opened(source, kind) as image:
+        is_slow = kind == "BMP" and image.tile and image.tile[0][0] == "bmp_rle"
+        if is_slow and image.width * image.height > MAX_RUN_LENGTH_PIXELS:
+            raise UnreadableError("it is a large run-length BMP, which takes long: save it as PNG")
         image = ImageOps.exif_transpose(image)
         if image.mode.startswith("I"):
             return _scale_16_bits(np.asarray(image))
