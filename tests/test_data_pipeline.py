@@ -3,17 +3,20 @@
 import hashlib
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from odd_trees import clean
+from PIL import Image
 
 from keras_vit.augment import AugmentConfig
 from keras_vit.data import DataConfig, evaluation_batches, open_source, training_batches
+from keras_vit.data.examples import FileExamples
 from keras_vit.data.pipeline import shuffle_indices
-from keras_vit.images import Preprocessing
+from keras_vit.images import Preprocessing, read_image
 
 GREY = Preprocessing(image_size=(8, 8), num_channels=1)
 COLOUR = Preprocessing(image_size=(16, 12))
@@ -122,6 +125,36 @@ def test_each_epoch_holds_every_picture_once_in_another_order_and_look(pictures)
         for start in (0, 2)
     )
     assert not {p.tobytes() for p in first} & {p.tobytes() for p in second}
+
+
+@pytest.mark.parametrize("name", ["jpeg", "turned jpeg", "png"])
+def test_a_part_is_decoded_with_the_same_bits_as_the_whole(name, tmp_path):
+    pixels = (
+        np.random.default_rng(0).integers(0, 255, (6, 9, 3), np.uint8).repeat(9, 0).repeat(9, 1)
+    )
+    picture, path = Image.fromarray(pixels), tmp_path / "picture"
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    options = {"exif": exif} if name == "turned jpeg" else {}
+    picture.save(path, "PNG" if name == "png" else "JPEG", **options)
+    whole = read_image(path)
+    examples = FileExamples([str(path).encode()], np.zeros(1, np.int32))
+    raw, origin, _ = examples.fetch(tf.range(1))
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        top, left = (int(rng.integers(0, side)) for side in whole.shape[:2])
+        height = int(rng.integers(1, whole.shape[0] - top + 1))
+        width = int(rng.integers(1, whole.shape[1] - left + 1))
+        sizes, box = [], [top, left, height, width]
+        part = examples.decode_box(raw[0], origin[0], partial(choose, sizes, box))
+        np.testing.assert_array_equal(part, whole[top : top + height, left : left + width])
+        assert sizes == [list(whole.shape[:2])]
+
+
+def choose(sizes, box, height, width):
+    """Take `box`, and note the size that it was to be chosen from."""
+    sizes.append([int(height), int(width)])
+    return tf.constant(box)
 
 
 def test_labels_stay_with_their_pictures(pictures):

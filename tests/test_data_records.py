@@ -45,6 +45,13 @@ def write(path, examples):
             writer.write(example)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def shards(tmp_path):
     """Write 20 pictures, whose level is their number times ten, into three shards."""
@@ -155,12 +162,18 @@ def test_a_record_without_a_label_is_named(tmp_path):
     assert "'label' has 2 values; expected 1" in refusal(tmp_path / "x.tfrecord")
 
 
-def test_a_bad_picture_is_named_by_file_and_place(tmp_path):
-    examples = [make_example(image=make_png(1), label=0), make_example(image=b"no", label=1)]
+def test_bad_pictures_are_named_by_file_and_place_before_the_first_step(tmp_path):
+    jpeg = tf.io.encode_jpeg(np.zeros((40, 40, 3), np.uint8)).numpy()
+    pictures = [make_png(1), b"no", make_png(3), jpeg[:-60], make_png(5)]
+    examples = [make_example(image=image, label=i % 2) for i, image in enumerate(pictures)]
     write(tmp_path / "x.tfrecord", examples)
-    split = open_records(tmp_path / "x.tfrecord", validation_fraction=0).splits["train"]
-    with pytest.raises(tf.errors.OpError, match=r"x.tfrecord, record at byte \d+"):
-        list(evaluation_batches(split, SMALL, 2))
+    lines = refusal(tmp_path / "x.tfrecord").splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f"{tmp_path}/x.tfrecord, record at byte") for line in lines)
+    source = open_records(tmp_path / "x.tfrecord", skip_bad=True, validation_fraction=0)
+    assert read_all(source.splits["train"]) == {1: 0, 3: 0, 5: 0}
+    assert "left out 2 pictures that cannot be read:" in source.notes
+    assert list(source.unreadable) == lines
 
 
 def test_the_index_finds_what_tensorflow_reads(shards):

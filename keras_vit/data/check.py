@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_vit import images
 from keras_vit.data.config import DataConfig
+from keras_vit.data.file_check import name_fault
 from keras_vit.data.source import Source, Split
 from keras_vit.data.sources import open_source
 
@@ -127,7 +128,7 @@ def _read(raw: bytes, origin: bytes, examples) -> _Picture | str:
         content = tf.convert_to_tensor(examples.load(raw)).numpy()
         pixels = images.read_image(content)
     except (images.ImageError, tf.errors.OpError) as error:
-        return f"{images.display_name(os.fsdecode(origin))}: {error}"
+        return name_fault(images.display_name(os.fsdecode(origin)), error)
     return _describe(images.find_format(content[:32]), content, pixels)
 
 

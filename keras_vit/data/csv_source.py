@@ -42,7 +42,7 @@ def open_csv(file: str, config: DataConfig, check: FileCheck) -> Source:
     bad = check_files([os.path.join(folder, row.path) for row in rows], check)
     readable = [row for i, row in enumerate(rows) if i not in bad]
     lost = sorted(set(class_names) - set(_class_names(readable)))
-    notes = describe_skipped(bad) if bad and config.skip_bad else []
+    notes = describe_skipped(bad.values()) if bad and config.skip_bad else []
     if lost or not config.skip_bad:
         problems += [f"{file}, line {rows[i].line}: {reason}" for i, reason in bad.items()]
         problems += [f"class {name}: none of its pictures can be read" for name in lost]

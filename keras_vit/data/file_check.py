@@ -7,8 +7,9 @@ decoding only the first time it is seen.
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_vit import images
+from keras_vit.data.records import RecordFiles
 from keras_vit.data.storage import is_remote, read_bytes, read_facts
+from keras_vit.data.tf_example import read_feature
 from keras_vit.files import replacing
 
 _CHUNK = 256
@@ -41,47 +44,83 @@ class FileCheck(NamedTuple):
 def check_files(paths: Sequence[str], check: FileCheck) -> dict[int, str]:
     """Return place in `paths` -> reason, for each file that cannot be used."""
     if not check.decode:
-        return _find_faults(paths, range(len(paths)), images.inspect_header, None)
+        look = partial(_look_at_file, paths, images.inspect_header)
+        return _find_faults(range(len(paths)), look, None)
     marks = np.array([_mark(path) for path in paths], np.uint64)
+    return _find_new_faults(marks, partial(_look_at_file, paths, images.check_file), check.progress)
+
+
+def check_records(records: RecordFiles, image_key: str, check: FileCheck) -> dict[int, str]:
+    """Return number -> reason, for each record whose picture cannot be used.
+
+    A record has no header of its own to look at, so that without decoding nothing is found.
+    """
+    if not check.decode:
+        return {}
+    shards = np.array([_mark(path) for path in records.paths], np.uint64)[records.files]
+    spread = records.offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    marks = np.where(shards, shards ^ spread, np.uint64(0))
+
+    def look(number: int) -> str:
+        (record,) = records.read(np.array([number]))
+        try:
+            images.read_image(read_feature(record, image_key))
+        except ValueError as error:
+            return name_fault(records.describe(number), error)
+        return ""
+
+    return _find_new_faults(marks, look, check.progress)
+
+
+def name_fault(origin: str, error: Exception) -> str:
+    """Put the origin of encoded bytes where the message has none."""
+    return f"{origin}: {str(error).removeprefix('image bytes: ')}"
+
+
+def _look_at_file(paths: Sequence[str], look: Callable, place: int) -> str:
+    """Return what is wrong with a file."""
+    path = paths[place]
+    try:
+        if is_remote(path):
+            images.read_image(read_bytes(path))
+        else:
+            look(path)
+    except images.ImageError as error:
+        return name_fault(path, error) if is_remote(path) else str(error)
+    except tf.errors.OpError as error:
+        return f"{path}: cannot be read: {error.message}"
+    return ""
+
+
+def _find_new_faults(
+    marks: np.ndarray, look: Callable[[int], str], progress: Callable | None
+) -> dict[int, str]:
+    """Look at what is not known to be good, and remember what is found good."""
     unknown = np.flatnonzero(~np.isin(marks, _recall()) | (marks == 0)).tolist()
-    faults = _find_faults(paths, unknown, images.check_file, check.progress)
+    faults = _find_faults(unknown, look, progress)
     _remember(marks[[i for i in unknown if i not in faults]])
     return faults
 
 
 def _find_faults(
-    paths: Sequence[str], places: Sequence[int], look: Callable, progress: Callable | None
+    places: Sequence[int], look: Callable[[int], str], progress: Callable | None
 ) -> dict[int, str]:
-    """Look at some of the files in parallel."""
-
-    def find_fault(place: int) -> str:
-        path = paths[place]
-        try:
-            if is_remote(path):
-                images.read_image(read_bytes(path))
-            else:
-                look(path)
-        except images.ImageError as error:
-            return f"{path}: {error}" if is_remote(path) else str(error)
-        except tf.errors.OpError as error:
-            return f"{path}: cannot be read: {error.message}"
-        return ""
-
+    """Look at some places in parallel."""
     faults = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(places), _CHUNK):
             chunk = places[start : start + _CHUNK]
-            reasons = zip(chunk, pool.map(find_fault, chunk), strict=True)
+            reasons = zip(chunk, pool.map(look, chunk), strict=True)
             faults |= {place: reason for place, reason in reasons if reason}
             if progress is not None:
                 progress(start + len(chunk), len(places))
     return faults
 
 
-def describe_skipped(reasons: dict[object, str]) -> list[str]:
+def describe_skipped(reasons: Collection[str]) -> list[str]:
     """Say how many pictures are left out because they cannot be read, and which."""
     pictures = "picture that cannot" if len(reasons) == 1 else "pictures that cannot"
-    return [f"left out {len(reasons)} {pictures} be read:", *reasons.values()]
+    return [f"left out {len(reasons)} {pictures} be read:", *reasons]
 
 
 def _mark(path: str) -> int:

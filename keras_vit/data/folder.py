@@ -39,7 +39,7 @@ def open_folder(root: str, config: DataConfig, check: FileCheck) -> Source:
     readable = {name: listing.without(bad) for name, listing in listings.items()}
     lost = _find_lost_classes(listings["train"], readable["train"])
     if bad and config.skip_bad:
-        notes += describe_skipped(bad)
+        notes += describe_skipped(bad.values())
     if lost or not config.skip_bad:
         problems += [*bad.values(), *lost]
     if problems:

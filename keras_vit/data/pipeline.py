@@ -51,9 +51,13 @@ def training_batches(
         indices = tf.ensure_shape(indices, (batch_size,))
         return indices, draw_key(seed, epoch, indices)
 
-    def crop(pixels, key):
-        height, width = tf.unstack(tf.shape(pixels)[:2])
-        return crop_resize(pixels, random_box(height, width, augment, key), preprocessing)
+    def crop(examples, raw, origin, key):
+        def choose_box(height, width):
+            return random_box(height, width, augment, key)
+
+        part = examples.decode_box(raw, origin, choose_box)
+        size = tf.shape(part)
+        return crop_resize(part, tf.stack([0, 0, size[0], size[1]]), preprocessing)
 
     chosen = _map(tf.data.Dataset.range(start_step, _NO_END), choose)
     if augment.random_resized_crop is None:
@@ -107,9 +111,11 @@ def _read_batches(
     """Read pictures brought to size, from memory if they fit: batches of (pixels, label, key)."""
     choice = choose_cache(split, preprocessing, crops=False)
     if choice != "resized":
-        pictures = _decode_each(
-            chosen, split, choice, lambda pixels, _: preprocess(pixels, preprocessing)
-        )
+
+        def resize(examples, raw, origin, key):
+            return preprocess(examples.decode(raw, origin), preprocessing)
+
+        pictures = _decode_each(chosen, split, choice, resize)
         return pictures.batch(batch_size, drop_remainder=drop_remainder)
     held, labels = hold_resized(split.examples, preprocessing), tf.constant(split.labels)
 
@@ -121,19 +127,16 @@ def _read_batches(
 
 
 def _decode_each(
-    chosen: tf.data.Dataset,
-    split: Split,
-    choice: str,
-    change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    chosen: tf.data.Dataset, split: Split, choice: str, read: Callable[..., tf.Tensor]
 ) -> tf.data.Dataset:
-    """Read and decode one by one in parallel: (change(pixels, key), label, key) of each."""
+    """Read one by one in parallel: (read(examples, raw, origin, key), label, key) of each."""
     examples = split.examples if choice == "none" else hold_pictures(split, choice)
     pictures = _map(chosen, lambda indices, keys: (*examples.fetch(indices), keys)).unbatch()
 
-    def decode(raw, origin, label, key):
-        return change(examples.decode(raw, origin), key), label, key
+    def read_one(raw, origin, label, key):
+        return read(examples, raw, origin, key), label, key
 
-    return _map(pictures, decode)
+    return _map(pictures, read_one)
 
 
 def _finish(

@@ -51,6 +51,10 @@ class RecordFiles:
         offsets = tf.as_string(tf.gather(self.offsets, indices))
         return tf.strings.join([paths, ", record at byte ", offsets])
 
+    def describe(self, number: int) -> str:
+        """Say where a record lies."""
+        return f"{self.paths[self.files[number]]}, record at byte {self.offsets[number]}"
+
     def find_first_features(self) -> list[Feature]:
         """Return what the first record holds."""
         record = self._read_one(0)

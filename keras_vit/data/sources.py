@@ -44,7 +44,7 @@ def open_source(
     elif kind == "csv":
         source = open_csv(place, config, check)
     elif kind == "tfrecord":
-        source = open_tfrecord(place, config)
+        source = open_tfrecord(place, config, check)
     else:
         source = open_tfds(place, config)
     divide = hold_back if config.num_folds is None else make_fold

@@ -8,6 +8,7 @@ import numpy as np
 from keras_vit.data import storage
 from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.examples import RecordExamples
+from keras_vit.data.file_check import FileCheck, check_records, describe_skipped
 from keras_vit.data.records import RecordFiles, index_records
 from keras_vit.data.source import SPLIT_NAMES, Source, Split
 from keras_vit.data.splits import name_by_number
@@ -16,7 +17,7 @@ _IMAGE_KEYS = ("image", "image/encoded")
 _LABEL_KEYS = ("label", "image/class/label")
 
 
-def open_tfrecord(pattern: str, config: DataConfig) -> Source:
+def open_tfrecord(pattern: str, config: DataConfig, check: FileCheck) -> Source:
     """Index the files that match a pattern; `data.validation` and `data.test` are further ones.
 
     Labels are names, or numbers from 0, whose names are `data.class_names` or the numbers.
@@ -31,14 +32,20 @@ def open_tfrecord(pattern: str, config: DataConfig) -> Source:
     except ValueError as error:
         raise DataError(str(error)) from error
     class_names = _name_classes(pattern, values, config.class_names)
+    bad = {name: check_records(part, image_key, check) for name, part in records.items()}
+    lines = [line for faults in bad.values() for line in faults.values()]
+    if lines and not config.skip_bad:
+        raise DataError("\n".join(lines))
     places = {name: place for place, name in enumerate(class_names)}
     splits = {}
     for name, part in records.items():
         labels = [value if isinstance(value, int) else places[value] for value in values[name]]
         examples = RecordExamples(part, np.array(labels, np.int32), image_key)
         names = name_by_number(examples.labels, f"{name}/")
-        splits[name] = Split(name, names, examples, cache=config.cache)
-    return Source(class_names, splits, 3, [])
+        split = Split(name, names, examples, cache=config.cache)
+        splits[name] = split.take(name, np.setdiff1d(np.arange(len(part)), list(bad[name])))
+    notes = describe_skipped(lines) if lines else []
+    return Source(class_names, splits, 3, notes, unreadable=tuple(lines))
 
 
 def _find_patterns(pattern: str, config: DataConfig) -> dict[str, str]:
