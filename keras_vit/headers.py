@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from keras_vit import pillow_formats
-from keras_vit.unreadable import (
-    UnreadableError,
-    describe_foreign_file,
-    naming,
-)
+from keras_vit.unreadable import UnreadableError, describe_foreign_file, naming
 
 MAX_PIXELS = 50_000_000
 MAX_STEPS = 1_000  # segments, runs of chunks or stray bytes walked in search of a header or EXIF
@@ -36,21 +32,12 @@ BMP_HEADER_SIZES = (12, 16, 40, 52, 56, 64, 108, 124)
 STANDALONE_MARKERS = frozenset([0x00, 0x01, *range(0xD0, 0xD8)])  # JPEG markers of two bytes
 FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 LAST_MARKERS = frozenset([0xD8, 0xD9, 0xDA])  # behind them the header is over
-_MAGICS = (
-    (b"\xff\xd8\xff", "JPEG"),
-    (b"\x89PNG\r\n\x1a\n", "PNG"),
-    (b"II*\0", "TIFF"),
-    (b"MM\0*", "TIFF"),
-    (b"II+\0", "TIFF"),
-    (b"MM\0+", "TIFF"),
-    (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG2000"),
-    (b"\xff\x4f\xff\x51", "JPEG2000"),
-)
-_BMP_FIELDS = (
-    ("<I", 14),
-    ("<H", 28),
-    ("<I", 30),
-)  # size of the header, bits per pixel, compression
+_MAGICS = {
+    "JPEG": (b"\xff\xd8\xff",),
+    "PNG": (b"\x89PNG\r\n\x1a\n",),
+    "TIFF": (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"),
+    "JPEG2000": (b"\0\0\0\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51"),
+}
 SHORT, LONG = 3, 4  # the EXIF types of an orientation
 
 
@@ -118,9 +105,11 @@ def read_header(content: Content) -> Header:
         width, height, orientation = _PARSERS[kind](content)
     else:
         width, height, orientation = pillow_formats.read_size(content.source, kind)
-    if not 0 < width * height <= MAX_PIXELS:
-        limit = "none" if width * height <= 0 else f"more than {MAX_PIXELS:,}"
-        raise UnreadableError(f"the {kind} header claims {width}x{height} pixels, {limit}")
+    claim = f"the {kind} header claims {width}x{height} pixels"
+    if width < 1 or height < 1:
+        raise UnreadableError(f"{claim}, which are none")
+    if width * height > MAX_PIXELS:
+        raise UnreadableError(f"{claim}, more than {MAX_PIXELS:,}")
     if orientation > 4:
         width, height = height, width
     return Header(kind, width, height, orientation)
@@ -128,8 +117,8 @@ def read_header(content: Content) -> Header:
 
 def find_format(head: bytes) -> str | None:
     """Return the format that the first 32 bytes announce; None when it is none of ours."""
-    for start, kind in _MAGICS:
-        if head.startswith(start):
+    for kind, starts in _MAGICS.items():
+        if head.startswith(starts):
             return kind
     if re.match(rb"GIF8.a", head, re.DOTALL):
         return "GIF"
@@ -281,7 +270,7 @@ def _bmp_header(content: Content) -> tuple[int, int, int]:
 
 def is_plain_bmp(content: Content) -> bool:
     """Tell whether the graph reads this BMP: not compressed, and of a usual bit depth."""
-    size, depth, compression = (content.unpack(*field)[0] for field in _BMP_FIELDS)
+    size, depth, compression = content.unpack("<I10xHI", 14)
     masked = depth == 32 and content.unpack("<3I", 54) == (0xFF0000, 0xFF00, 0xFF)
     plain = compression == 0 or (compression == 3 and masked)
     return size >= 40 and depth in (1, 4, 8, 24, 32) and plain
@@ -294,10 +283,9 @@ def explain_damage(content: Content, kind: str) -> str:
     except UnreadableError as reason:
         return str(reason)
     data = content.at(0, content.size)
+    is_cut = kind == "GIF" and not data.endswith(b";")
     if kind == "JPEG":  # a thumbnail has an end mark as well, before the picture's scan
         is_cut = data.rfind(b"\xff\xd9") < data.rfind(b"\xff\xda")
-    else:
-        is_cut = kind == "GIF" and not data.endswith(b";")
     if is_cut:
         return str(_cut_off(kind, content))
     return f"the {kind} file is damaged: its pixels cannot be decoded"

@@ -70,7 +70,7 @@ class Preprocessing(pydantic.BaseModel):
     image_size: tuple[Side, Side]
     num_channels: Literal[1, 3] = 3
     resize: Literal["squash", "crop", "pad"] = "squash"
-    crop_fraction: float = pydantic.Field(default=1.0, gt=0, le=1)
+    crop_fraction: float = pydantic.Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     interpolation: Literal["bilinear", "bicubic"] = "bilinear"
 
     @pydantic.field_validator("image_size", mode="before")
@@ -135,6 +135,7 @@ def read_encoded(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
     return decode_common(encoded, path, read_in_python)
 
 
+@tf.autograph.experimental.do_not_convert
 def preprocess(pixels, preprocessing: Preprocessing) -> tf.Tensor:
     """Bring pixels to the model's size and channels; the same bits eagerly and in a graph.
 
@@ -151,6 +152,7 @@ def preprocess(pixels, preprocessing: Preprocessing) -> tf.Tensor:
     return _resample(pixels, size, resized, offset, preprocessing)
 
 
+@tf.autograph.experimental.do_not_convert
 def crop_resize(pixels, box, preprocessing: Preprocessing) -> tf.Tensor:
     """Cut a box out of a picture and bring it to the model's size, whatever its aspect.
 

@@ -90,6 +90,12 @@ def _opened(source: str | os.PathLike | bytes, kind: str) -> Iterator:
 
 
 def _in_words(error: Exception, kind: str) -> str:
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(error, Image.DecompressionBombError):
+        return f"the {kind} header claims far too many pixels"
+    if isinstance(error, UnidentifiedImageError):
+        return f"the {kind} file is damaged in its header"
     if "truncated" in str(error).lower():
         return f"the {kind} file is cut off"
     return f"the {kind} file is damaged: Pillow says {' '.join(str(error).split())!r}"
