@@ -14,9 +14,7 @@ def recipes() -> int:
         if path.suffix == ".toml":
             first_line = path.read_text(encoding="utf-8").partition("\n")[0]
             print(f"{path.stem:22}{first_line.lstrip('# ')}")
-    print(
-        "\nkeras-vit train NAME runs one; keras-vit copy NAME FILE.toml makes it yours to change."
-    )
+    print("\nkeras-vit train NAME runs one; keras-vit copy NAME FILE.toml makes it yours.")
     return 0
 
 

@@ -76,7 +76,8 @@ def _summary(report: dict[str, Any], run: Path) -> str:
     """Return what a person wants to read at the end."""
     from keras_vit.summary import duration, list_scores
 
-    lines = [f"{report['epochs']} epochs in {duration(report['train_seconds'])}"]
+    plural = "s" * (report["epochs"] != 1)
+    lines = [f"{report['epochs']} epoch{plural} in {duration(report['train_seconds'])}"]
     if report["split"]:
         lines += [f"on the {report['split']} split of {report['num_examples']} pictures:"]
         lines += [f"  {label}: {value}, {meaning}" for label, value, meaning in list_scores(report)]
