@@ -1,5 +1,6 @@
 """The parent's side of a contestant's process: start, ask, watch, stop."""
 
+import contextlib
 import json
 import os
 import selectors
@@ -10,7 +11,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ANSWER_SECONDS = 180  # compiling a training step by XLA on a slow machine included
+ANSWER_SECONDS = 120  # compiling a training step by XLA on a slow machine included
 
 
 class ChildError(Exception):
@@ -21,7 +22,7 @@ class Child:
     """One process of `tests.benchmarks.child`, alive until it is closed."""
 
     def __init__(self, contestant, size, precision):
-        self.contestant = contestant
+        self.contestant, self.failure = contestant, None
         self.waiting_cpu_seconds, self.waiting_seconds = 0.0, 0.0
         self.started = time.time()
         self.errors = tempfile.TemporaryFile()
@@ -48,14 +49,15 @@ class Child:
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            raise ChildError(self._last_words()) from None
+        except (BrokenPipeError, ValueError):  # it has ended, or was closed after a failure
+            raise ChildError(self.failure or self._last_words()) from None
         return self._answer()
 
     def _answer(self):
         if not self.selector.select(ANSWER_SECONDS):
+            self.failure = f"no answer in {ANSWER_SECONDS} s"
             self.close()
-            raise ChildError(f"no answer in {ANSWER_SECONDS} s")
+            raise ChildError(self.failure)
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
@@ -79,6 +81,8 @@ class Child:
     def close(self):
         self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.errors):
-            stream.close()
+        with contextlib.suppress(BrokenPipeError):  # a request that it never read
+            self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
         self.selector.close()
