@@ -51,6 +51,13 @@ def training_batches(
         indices = tf.ensure_shape(indices, (batch_size,))
         return indices, draw_key(seed, epoch, indices)
 
+    def change(pixels, keys):
+        return augment_batch(pixels, augment, keys)
+
+    steps = tf.data.Dataset.range(start_step, _NO_END)
+    if augment.random_resized_crop is None:
+        return _read_batches(steps, choose, split, preprocessing, batch_size, change)
+
     def crop(examples, raw, origin, key):
         def choose_box(height, width):
             return random_box(height, width, augment, key)
@@ -59,14 +66,8 @@ def training_batches(
         size = tf.shape(part)
         return crop_resize(part, tf.stack([0, 0, size[0], size[1]]), preprocessing)
 
-    chosen = _map(tf.data.Dataset.range(start_step, _NO_END), choose)
-    if augment.random_resized_crop is None:
-        batches = _read_batches(chosen, split, preprocessing, batch_size, drop_remainder=True)
-    else:
-        choice = choose_cache(split, preprocessing, crops=True)
-        pictures = _decode_each(chosen, split, choice, crop)
-        batches = pictures.batch(batch_size, drop_remainder=True)
-    return _finish(batches, lambda pixels, keys: augment_batch(pixels, augment, keys))
+    choice = choose_cache(split, preprocessing, crops=True)
+    return _read_pictures(steps, choose, split, choice, crop, batch_size, change)
 
 
 def evaluation_batches(
@@ -74,9 +75,14 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Return every picture of a split once, in order; the last batch may be smaller."""
     indices = tf.data.Dataset.range(len(split)).batch(batch_size)
-    chosen = _map(indices, lambda indices: (indices, indices))
-    batches = _read_batches(chosen, split, preprocessing, batch_size, drop_remainder=False)
-    return _finish(batches, lambda pixels, _: pixels)
+
+    def choose(indices):
+        return indices, indices
+
+    def change(pixels, keys):
+        return pixels
+
+    return _read_batches(indices, choose, split, preprocessing, batch_size, change)
 
 
 def shuffle_indices(places: tf.Tensor, count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
@@ -102,51 +108,62 @@ def _check_steps(count: int, batch_size: int, steps_per_epoch: int) -> None:
 
 
 def _read_batches(
-    chosen: tf.data.Dataset,
+    numbers: tf.data.Dataset,
+    choose: Callable,
     split: Split,
     preprocessing: Preprocessing,
     batch_size: int,
-    drop_remainder: bool,
+    change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
 ) -> tf.data.Dataset:
-    """Read pictures brought to size, from memory if they fit: batches of (pixels, label, key)."""
+    """Read pictures brought to size, from memory if they fit, for each of `numbers` a batch."""
     choice = choose_cache(split, preprocessing, crops=False)
-    if choice != "resized":
+    if choice == "resized":
+        held, labels = hold_resized(split.examples, preprocessing), tf.constant(split.labels)
 
-        def resize(examples, raw, origin, key):
-            return preprocess(examples.decode(raw, origin), preprocessing)
+        def gather(number):
+            indices, keys = choose(number)
+            pixels = tf.cast(tf.gather(held, indices), tf.float32)
+            return change(pixels, keys), tf.gather(labels, indices)
 
-        pictures = _decode_each(chosen, split, choice, resize)
-        return pictures.batch(batch_size, drop_remainder=drop_remainder)
-    held, labels = hold_resized(split.examples, preprocessing), tf.constant(split.labels)
+        return _finish(numbers, gather)
 
-    def gather(indices, keys):
-        pixels = tf.cast(tf.gather(held, indices), tf.float32)
-        return pixels, tf.gather(labels, indices), keys
+    def resize(examples, raw, origin, key):
+        return preprocess(examples.decode(raw, origin), preprocessing)
 
-    return _map(chosen, gather)
+    return _read_pictures(numbers, choose, split, choice, resize, batch_size, change)
 
 
-def _decode_each(
-    chosen: tf.data.Dataset, split: Split, choice: str, read: Callable[..., tf.Tensor]
+def _read_pictures(
+    numbers: tf.data.Dataset,
+    choose: Callable,
+    split: Split,
+    choice: str,
+    read: Callable[..., tf.Tensor],
+    batch_size: int,
+    change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
 ) -> tf.data.Dataset:
-    """Read one by one in parallel: (read(examples, raw, origin, key), label, key) of each."""
+    """Read one by one in parallel, `read(examples, raw, origin, key)`, and batch."""
     examples = split.examples if choice == "none" else hold_pictures(split, choice)
-    pictures = _map(chosen, lambda indices, keys: (*examples.fetch(indices), keys)).unbatch()
+
+    def fetch(number):
+        indices, keys = choose(number)
+        return *examples.fetch(indices), keys
 
     def read_one(raw, origin, label, key):
         return read(examples, raw, origin, key), label, key
 
-    return _map(pictures, read_one)
+    pictures = _map(_map(numbers, fetch).unbatch(), read_one)
+    # Endless batches are all full; said so, their shape is known beforehand.
+    is_endless = numbers.element_spec.shape.rank == 0
+    batches = pictures.batch(batch_size, drop_remainder=is_endless)
+    return _finish(batches, lambda pixels, labels, keys: (change(pixels, keys), labels))
 
 
-def _finish(
-    batches: tf.data.Dataset, change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-) -> tf.data.Dataset:
-    """Change whole batches and read ahead."""
+def _finish(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
+    """Do the last step, and read ahead."""
     options = tf.data.Options()
     options.deterministic = True
-    changed = _map(batches, lambda pixels, labels, keys: (change(pixels, keys), labels))
-    return changed.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return _map(dataset, function).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _map(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
