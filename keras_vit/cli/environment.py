@@ -35,7 +35,7 @@ def prepare() -> None:
         os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
         say("oneDNN turned on, which TensorFlow leaves off on this CPU (TF_ENABLE_ONEDNN_OPTS=1)")
     if "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # oneDNN calls its own fall-backs errors
         _load_tensorflow_quietly()
 
 
