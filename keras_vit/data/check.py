@@ -16,6 +16,7 @@ from keras_vit.data.config import DataConfig
 from keras_vit.data.file_check import name_fault
 from keras_vit.data.source import Source, Split
 from keras_vit.data.sources import open_source
+from keras_vit.headers import find_format
 
 # Fewer pictures to train on than this, and a class can hardly be learned or measured.
 NEARLY_EMPTY = 10
@@ -129,7 +130,7 @@ def _read(raw: bytes, origin: bytes, examples) -> _Picture | str:
         pixels = images.read_image(content)
     except (images.ImageError, tf.errors.OpError) as error:
         return name_fault(images.display_name(os.fsdecode(origin)), error)
-    return _describe(images.find_format(content[:32]), content, pixels)
+    return _describe(find_format(content[:32]), content, pixels)
 
 
 def _measure(pixels: np.ndarray, origin: bytes, examples) -> _Picture:

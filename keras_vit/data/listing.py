@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from keras_vit import images
 from keras_vit.data.storage import list_folder, relate_path
 
-IMAGE_EXTENSIONS = ("bmp", "gif", "jfif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp")
-ENDINGS = ", ".join(f".{extension}" for extension in IMAGE_EXTENSIONS)
+_EXTENSIONS = {
+    extension.removeprefix(".")
+    for formats in images.IMAGE_FORMATS.values()
+    for extensions in formats.values()
+    for extension in extensions
+}
+ENDINGS = ", ".join(f".{extension}" for extension in sorted(_EXTENSIONS))
 
 
 @dataclass
@@ -92,7 +97,7 @@ def _is_picture_name(folder: str, name: str) -> bool:
     """Go by the extension; a file without one counts if its first bytes are a picture's."""
     extension = _extension(name)
     if extension:
-        return extension in IMAGE_EXTENSIONS
+        return extension in _EXTENSIONS
     try:
         images.inspect_header(os.path.join(folder, name))
     except images.ImageError:
