@@ -34,6 +34,24 @@ def test_impossible_settings_are_refused_by_name_and_value(settings, parts):
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"group": "patient"}, ["group = 'patient'", "folder or csv", "digits"]),
+        ({"train": "train[:9]"}, ["train = 'train[:9]'", "tfds", "digits"]),
+        ({"source": "folder:x", "data_dir": "y"}, ["data_dir = 'y'", "tfds", "folder"]),
+        ({"source": "tfds:x", "skip_bad": True}, ["skip_bad = True", "tfrecord", "tfds"]),
+        ({"source": "csv:x", "class_names": ("a",)}, ["class_names", "tfrecord", "csv"]),
+        ({"source": "folder:x", "label_key": "y"}, ["label_key = 'y'", "tfds or tfrecord"]),
+    ],
+)
+def test_settings_that_mean_nothing_to_a_source_are_refused(settings, parts):
+    with pytest.raises(DataError) as caught:
+        open_source(DataConfig(**settings), 0)
+    for part in parts:
+        assert part in str(caught.value)
+
+
 def numbers_of(split):
     """Return the places in scikit-learn's order: "3/17" is its 17th three."""
     target = load_digits().target

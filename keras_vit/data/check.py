@@ -99,7 +99,8 @@ def check_source(
     Raises:
         DataError: the source cannot be opened at all.
     """
-    config = config.model_copy(update={"skip_bad": True})
+    if not config.source.startswith(("digits", "tfds:")):  # these have no files to skip
+        config = config.model_copy(update={"skip_bad": True})
     source = open_source(config, seed, decode_all=False)  # what follows decodes them all
     tally = _Tally(source)
     total = sum(len(split) for split in source.splits.values())

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_vit.data.config import DataConfig
+from keras_vit.data.config import DataConfig, DataError
 from keras_vit.data.csv_source import open_csv
 from keras_vit.data.digits import open_digits
 from keras_vit.data.file_check import FileCheck
@@ -14,6 +14,19 @@ from keras_vit.data.holding_back import hold_back, make_fold
 from keras_vit.data.source import Source
 from keras_vit.data.tfds_source import open_tfds
 from keras_vit.data.tfrecord_source import open_tfrecord
+
+# Settings that mean nothing to the other kinds of source.
+_ONLY_FOR = {
+    "data_dir": ("tfds",),
+    "train": ("folder", "tfds", "tfrecord"),
+    "validation": ("folder", "tfds", "tfrecord"),
+    "test": ("folder", "tfds", "tfrecord"),
+    "image_key": ("tfds", "tfrecord"),
+    "label_key": ("tfds", "tfrecord"),
+    "class_names": ("tfrecord",),
+    "group": ("folder", "csv"),
+    "skip_bad": ("folder", "csv", "tfrecord"),
+}
 
 
 def open_source(
@@ -36,6 +49,7 @@ def open_source(
         DataError: names every file that cannot be used and everything else that is wrong.
     """
     kind, _, place = config.source.partition(":")
+    _refuse_idle_settings(kind, config)
     check = FileCheck(decode_all, progress)
     if kind == "digits":
         source = open_digits(config)
@@ -50,6 +64,15 @@ def open_source(
     divide = hold_back if config.num_folds is None else make_fold
     source = divide(source, config, seed)
     return replace(source, notes=source.notes + _describe_absent_classes(source))
+
+
+def _refuse_idle_settings(kind: str, config: DataConfig) -> None:
+    for name, kinds in _ONLY_FOR.items():
+        value = getattr(config, name)
+        if value not in (None, False) and kind not in kinds:
+            raise DataError(
+                f"data.{name} = {value!r} goes with a source of {' or '.join(kinds)}, not {kind}"
+            )
 
 
 def _describe_absent_classes(source: Source) -> list[str]:
