@@ -6,6 +6,7 @@ so a run that starts at step 1,000,000 gets there at once and with the very same
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
@@ -58,15 +59,8 @@ def training_batches(
     if augment.random_resized_crop is None:
         return _read_batches(steps, choose, split, preprocessing, batch_size, change)
 
-    def crop(examples, raw, origin, key):
-        def choose_box(height, width):
-            return random_box(height, width, augment, key)
-
-        part = examples.decode_box(raw, origin, choose_box)
-        size = tf.shape(part)
-        return crop_resize(part, tf.stack([0, 0, size[0], size[1]]), preprocessing)
-
     choice = choose_cache(split, preprocessing, crops=True)
+    crop = partial(_read_crop, augment, preprocessing)
     return _read_pictures(steps, choose, split, choice, crop, batch_size, change)
 
 
@@ -105,6 +99,20 @@ def _check_steps(count: int, batch_size: int, steps_per_epoch: int) -> None:
             f"steps_per_epoch must be from 1 to {count // batch_size} ({count} pictures in batches "
             f"of {batch_size}); got {steps_per_epoch}"
         )
+
+
+def _read_crop(
+    augment: AugmentConfig,
+    preprocessing: Preprocessing,
+    examples,
+    raw: tf.Tensor,
+    origin: tf.Tensor,
+    key: tf.Tensor,
+) -> tf.Tensor:
+    """Read a random part of one picture and bring it to size."""
+    part = examples.decode_box(raw, origin, lambda h, w: random_box(h, w, augment, key))
+    size = tf.shape(part)
+    return crop_resize(part, tf.stack([0, 0, size[0], size[1]]), preprocessing)
 
 
 def _read_batches(
