@@ -157,7 +157,7 @@ def finish(recipe, source, placement, folder, model, log):
             mistakes = show_mistakes(split, batches, logits, labels, best.class_names)
         if result.confusion is not None:
             confusion.draw_confusion(result, folder / "confusion.png")
-    charts.draw_curves(_columns(log.rows), folder / "curves.png")
+    charts.draw_curves(report.read_log(folder / "log.csv"), folder / "curves.png")
     report.write_report(folder, document, log.rows, mistakes)
     write_text(folder / run.REPORT, json.dumps(document, indent=2) + "\n")  # last: it says "done"
     return document
@@ -222,10 +222,6 @@ def show_mistakes(split, batches, logits, labels, class_names):
 def _describe(source):
     counts = ", ".join(f"{len(split)} {name}" for name, split in source.splits.items())
     return f"{len(source.class_names)} classes; {counts}"
-
-
-def _columns(rows):
-    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def _images_per_second(recipe, source, log):
